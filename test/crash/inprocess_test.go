@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // bentStore is a store of journals to which a runtime that is broken writes other entries than ours does.
@@ -73,14 +74,14 @@ func (l *local) process() (*inprocess.Runtime, context.CancelFunc) {
 	l.t.Helper()
 	ctx, end := context.WithCancel(l.t.Context())
 	l.t.Cleanup(end)
-	harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
+	harness := builder.Harness("base").Obj()
 	harness.Spec.Tools = []v1alpha1.LocalReference{{Name: l.tool.Name}}
 	session := (&run{}).newSession()
 	session.Namespace = ""
 	runtime, err := inprocess.New(
 		ctx,
 		inprocess.WithStore(l.store),
-		inprocess.WithSimulation(calling("It is {{tool:pay}}.", l.tool.Name)),
+		inprocess.WithSimulation(builder.Script("It is {{tool:pay}}.", builder.Calls(l.tool.Name))),
 		inprocess.WithObjects(
 			l.tool.DeepCopy(),
 			harness,
@@ -138,7 +139,7 @@ func (l *local) violations(turn *v1alpha1.Turn) error {
 
 func TestInvariantsCatchABrokenRuntimeInProcess(t *testing.T) {
 	whole := func(*journal.Entry) bool { return true }
-	pay := jobTool("pay", v1alpha1.SideEffectAtMostOnce)
+	pay := builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()
 	for name, test := range map[string]struct {
 		change             func(*journal.Entry) bool
 		tool               *v1alpha1.Tool

@@ -16,45 +16,46 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // interfered are conversations that the user ends or changes while they go on. They are run with the interference at
 // each request, too.
 var interfered = slices.Concat(
 	threeEnds("an AtMostOnce Job", scenario{
-		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay")),
+		tools:      given(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
 		tool:       blockFirst,
 		ripe:       isRunning,
 	}),
 	threeEnds("an AtMostOnce request", scenario{
-		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(httpTool("pay", v1alpha1.SideEffectAtMostOnce)),
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay")),
+		tools:      given(builder.HTTPTool("pay", v1alpha1.SideEffectAtMostOnce, "").Obj()),
 		respond:    blockUntilActed,
 		ripe:       isRunning,
 	}),
 	threeEnds("an approval that does not come", scenario{
-		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(approved(jobTool("pay", v1alpha1.SideEffectAtMostOnce))),
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay")),
+		tools:      given(approved(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())),
 		ripe:       func(r *run) error { return r.waits(v1alpha1.ToolCallStateWaiting, "1-0") },
 	}),
 	threeEnds("an approved AtMostOnce Job", scenario{
-		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(approved(jobTool("pay", v1alpha1.SideEffectAtMostOnce))),
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay")),
+		tools:      given(approved(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())),
 		tool:       blockFirst,
 		drive:      func(ctx context.Context, r *run) error { return r.decide(ctx, "1-0", v1alpha1.DecisionApprove) },
 		ripe:       isRunning,
 	}),
 	threeEnds("an approved AtMostOnce request", scenario{
-		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(approved(httpTool("pay", v1alpha1.SideEffectAtMostOnce))),
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay")),
+		tools:      given(approved(builder.HTTPTool("pay", v1alpha1.SideEffectAtMostOnce, "").Obj())),
 		respond:    blockUntilActed,
 		drive:      func(ctx context.Context, r *run) error { return r.decide(ctx, "1-0", v1alpha1.DecisionApprove) },
 		ripe:       isRunning,
 	}),
 	threeEnds("a client's result that came early", scenario{
-		simulation: calling("{{tool:ask-ann}}, {{tool:ask-bob}}", "ask-ann", "ask-bob"),
-		tools:      given(clientTool("ask-ann"), clientTool("ask-bob")),
+		simulation: builder.Script("{{tool:ask-ann}}, {{tool:ask-bob}}", builder.Calls("ask-ann", "ask-bob")),
+		tools:      given(builder.ClientTool("ask-ann").Obj(), builder.ClientTool("ask-bob").Obj()),
 		drive:      answerBob,
 		ripe:       bobIsAccepted,
 	}),
@@ -62,7 +63,7 @@ var interfered = slices.Concat(
 		{
 			name:       "a message for the running Turn is cancelled",
 			simulation: slowly(thinking("{{input}}", []string{"look"}, []string{"look"}, []string{"look"})),
-			tools:      given(httpTool("look", v1alpha1.SideEffectPure)),
+			tools:      given(builder.HTTPTool("look", v1alpha1.SideEffectPure, "").Obj()),
 			steers:     []string{"demo-2"},
 			drive:      steerOnceBegun,
 			ripe:       func(r *run) error { return exists(r.seen.turn(r.namespace, "demo-2")) },
@@ -72,7 +73,7 @@ var interfered = slices.Concat(
 		},
 		{
 			name:       "a message for the running Turn is cancelled before the model has responded",
-			simulation: slowly(v1alpha1.Simulation{Response: fixed("Hello to you too.")}),
+			simulation: slowly(builder.Script("Hello to you too.")),
 			steers:     []string{"demo-2"},
 			drive:      steerOnceBegun,
 			ripe:       func(r *run) error { return exists(r.seen.turn(r.namespace, "demo-2")) },
@@ -82,8 +83,8 @@ var interfered = slices.Concat(
 		},
 		{
 			name:       "the Session is replaced",
-			simulation: calling("It is {{tool:pay}}.", "pay"),
-			tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+			simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay")),
+			tools:      given(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
 			steers:     []string{"demo-2"},
 			tool:       blockFirst,
 			ripe:       isRunning,
@@ -95,8 +96,8 @@ var interfered = slices.Concat(
 		},
 		{
 			name:       "the Turn is replaced",
-			simulation: calling("It is {{tool:pay}}.", "pay"),
-			tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+			simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay")),
+			tools:      given(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
 			tool:       blockFirst,
 			ripe:       isRunning,
 			act:        replaceTurn,
@@ -105,8 +106,8 @@ var interfered = slices.Concat(
 		},
 		{
 			name:       "the Turn is replaced while its model is called",
-			simulation: slowly(calling("It is {{tool:pay}}.", "pay")),
-			tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+			simulation: slowly(builder.Script("It is {{tool:pay}}.", builder.Calls("pay"))),
+			tools:      given(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
 			ripe:       func(r *run) error { return hasBegun(r.seen.turn(r.namespace, "demo-1")) },
 			act:        replaceTurn,
 			replaces:   "turns",
@@ -119,49 +120,64 @@ var interfered = slices.Concat(
 // shows.
 var mixed = []scenario{
 	{
-		name:       "a request, a Job and a client that is slow",
-		simulation: calling("{{tool:look}}, {{tool:work}}, {{tool:ask-ann}}", "look", "work", "ask-ann"),
+		name: "a request, a Job and a client that is slow",
+		simulation: builder.Script(
+			"{{tool:look}}, {{tool:work}}, {{tool:ask-ann}}",
+			builder.Calls("look", "work", "ask-ann"),
+		),
 		tools: given(
-			httpTool("look", v1alpha1.SideEffectPure),
-			jobTool("work", v1alpha1.SideEffectPure),
-			clientTool("ask-ann"),
+			builder.HTTPTool("look", v1alpha1.SideEffectPure, "").Obj(),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+			builder.ClientTool("ask-ann").Obj(),
 		),
 		drive: onceSettled(respondTo("1-2"), "1-0", "1-1"),
 	},
 	{
-		name:       "an AtMostOnce request, an AtMostOnce Job and a client that is slow",
-		simulation: calling("{{tool:look}}, {{tool:work}}, {{tool:ask-ann}}", "look", "work", "ask-ann"),
+		name: "an AtMostOnce request, an AtMostOnce Job and a client that is slow",
+		simulation: builder.Script(
+			"{{tool:look}}, {{tool:work}}, {{tool:ask-ann}}",
+			builder.Calls("look", "work", "ask-ann"),
+		),
 		tools: given(
-			httpTool("look", v1alpha1.SideEffectAtMostOnce),
-			jobTool("work", v1alpha1.SideEffectAtMostOnce),
-			clientTool("ask-ann"),
+			builder.HTTPTool("look", v1alpha1.SideEffectAtMostOnce, "").Obj(),
+			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
+			builder.ClientTool("ask-ann").Obj(),
 		),
 		drive: onceSettled(respondTo("1-2"), "1-0", "1-1"),
 	},
 	{
 		name:       "a request and a Job that is slow",
-		simulation: calling("{{tool:look}}, {{tool:work}}", "look", "work"),
-		tools:      given(httpTool("look", v1alpha1.SideEffectPure), jobTool("work", v1alpha1.SideEffectAtMostOnce)),
-		tool:       slow,
+		simulation: builder.Script("{{tool:look}}, {{tool:work}}", builder.Calls("look", "work")),
+		tools: given(
+			builder.HTTPTool("look", v1alpha1.SideEffectPure, "").Obj(),
+			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
+		),
+		tool: slow,
 	},
 	{
 		name:       "an AtMostOnce request and a Pure Job that is slow",
-		simulation: calling("{{tool:pay}}, {{tool:work}}", "pay", "work"),
-		tools:      given(httpTool("pay", v1alpha1.SideEffectAtMostOnce), jobTool("work", v1alpha1.SideEffectPure)),
-		tool:       slow,
+		simulation: builder.Script("{{tool:pay}}, {{tool:work}}", builder.Calls("pay", "work")),
+		tools: given(
+			builder.HTTPTool("pay", v1alpha1.SideEffectAtMostOnce, "").Obj(),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+		),
+		tool: slow,
 	},
 	{
 		name:       "a request and an approval that is slow",
-		simulation: calling("{{tool:look}}, {{tool:pay}}", "look", "pay"),
-		tools:      given(httpTool("look", v1alpha1.SideEffectPure), approved(jobTool("pay", v1alpha1.SideEffectAtMostOnce))),
+		simulation: builder.Script("{{tool:look}}, {{tool:pay}}", builder.Calls("look", "pay")),
+		tools: given(
+			builder.HTTPTool("look", v1alpha1.SideEffectPure, "").Obj(),
+			approved(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
+		),
 		drive: onceSettled(func(ctx context.Context, r *run) error {
 			return r.decide(ctx, "1-1", v1alpha1.DecisionApprove)
 		}, "1-0"),
 	},
 	{
 		name:       "a Job that is deleted once it has ended, and a client that is slow",
-		simulation: calling("{{tool:work}}, {{tool:ask-ann}}", "work", "ask-ann"),
-		tools:      given(jobTool("work", v1alpha1.SideEffectPure), clientTool("ask-ann")),
+		simulation: builder.Script("{{tool:work}}, {{tool:ask-ann}}", builder.Calls("work", "ask-ann")),
+		tools:      given(builder.JobTool("work", v1alpha1.SideEffectPure).Obj(), builder.ClientTool("ask-ann").Obj()),
 		drive: onceSettled(func(ctx context.Context, r *run) error {
 			err := r.user.DeleteAllOf(
 				ctx,
@@ -182,20 +198,20 @@ var mixed = []scenario{
 var bulky = []scenario{
 	{
 		name:       "results that fill several parts",
-		simulation: calling("done", slices.Repeat([]string{"look"}, 12)...),
-		tools:      given(httpTool("look", v1alpha1.SideEffectPure)),
+		simulation: builder.Script("done", builder.Calls(slices.Repeat([]string{"look"}, 12)...)),
+		tools:      given(builder.HTTPTool("look", v1alpha1.SideEffectPure, "").Obj()),
 		respond:    respondAtLength,
 	},
 	{
 		name:       "a checkpoint in the way",
 		simulation: thinking("done", slices.Repeat([][]string{{"look"}}, 33)...),
-		tools:      given(httpTool("look", v1alpha1.SideEffectPure)),
+		tools:      given(builder.HTTPTool("look", v1alpha1.SideEffectPure, "").Obj()),
 		from:       126,
 	},
 	{
 		name:       "a journal that is full",
 		simulation: thinking("done", []string{"look"}, []string{"look"}),
-		tools:      given(httpTool("look", v1alpha1.SideEffectPure)),
+		tools:      given(builder.HTTPTool("look", v1alpha1.SideEffectPure, "").Obj()),
 		respond:    respondAtLength,
 		session:    func(s *v1alpha1.SessionSpec) { s.JournalLimit = resource.NewQuantity(64<<10, resource.BinarySI) },
 	},
@@ -251,7 +267,10 @@ func thinking(text string, steps ...[]string) v1alpha1.Simulation {
 		sequence = append(sequence, step)
 	}
 	return v1alpha1.Simulation{
-		Response: fixed(text), ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: append(sequence, v1alpha1.SimulatedStep{})},
+		Response: builder.Fixed(
+			text,
+		),
+		ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: append(sequence, v1alpha1.SimulatedStep{})},
 	}
 }
 

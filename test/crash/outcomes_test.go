@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // waiting are conversations that wait for a client beside Jobs that have settled, whose outcomes only the journal has
@@ -19,12 +20,9 @@ var waiting = slices.Concat(
 	[]scenario{
 		{
 			name: "Jobs that have settled and are deleted, and a client that is slow",
-			simulation: calling(
+			simulation: builder.Script(
 				"{{tool:work}}, {{tool:pay}}, {{tool:look}}, {{tool:ask-ann}}",
-				"work",
-				"pay",
-				"look",
-				"ask-ann",
+				builder.Calls("work", "pay", "look", "ask-ann"),
 			),
 			tools:   settledBesideAClient,
 			respond: respondAtLength,
@@ -42,12 +40,15 @@ var waiting = slices.Concat(
 			}, "1-0", "1-1", "1-2"),
 		},
 		{
-			name:       "Jobs that have settled, an approval and a client that are slow",
-			simulation: calling("{{tool:work}}, {{tool:refund}}, {{tool:ask-ann}}", "work", "refund", "ask-ann"),
+			name: "Jobs that have settled, an approval and a client that are slow",
+			simulation: builder.Script(
+				"{{tool:work}}, {{tool:refund}}, {{tool:ask-ann}}",
+				builder.Calls("work", "refund", "ask-ann"),
+			),
 			tools: given(
-				jobTool("work", v1alpha1.SideEffectAtMostOnce),
-				approved(jobTool("refund", v1alpha1.SideEffectAtMostOnce)),
-				clientTool("ask-ann"),
+				builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
+				approved(builder.JobTool("refund", v1alpha1.SideEffectAtMostOnce).Obj()),
+				builder.ClientTool("ask-ann").Obj(),
 			),
 			drive: onceKept(func(ctx context.Context, r *run) error {
 				if err := r.decide(ctx, "1-1", v1alpha1.DecisionApprove); err != nil {
@@ -58,18 +59,21 @@ var waiting = slices.Concat(
 		},
 	},
 	threeEnds("Jobs that have settled, and a client that does not answer", scenario{
-		simulation: calling("{{tool:work}}, {{tool:pay}}, {{tool:look}}, {{tool:ask-ann}}", "work", "pay", "look", "ask-ann"),
-		tools:      settledBesideAClient,
-		ripe:       func(r *run) error { return r.kept("1-0", "1-1", "1-2") },
+		simulation: builder.Script(
+			"{{tool:work}}, {{tool:pay}}, {{tool:look}}, {{tool:ask-ann}}",
+			builder.Calls("work", "pay", "look", "ask-ann"),
+		),
+		tools: settledBesideAClient,
+		ripe:  func(r *run) error { return r.kept("1-0", "1-1", "1-2") },
 	}),
 )
 
 func settledBesideAClient() []*v1alpha1.Tool {
 	return given(
-		jobTool("work", v1alpha1.SideEffectPure),
-		jobTool("pay", v1alpha1.SideEffectAtMostOnce),
-		httpTool("look", v1alpha1.SideEffectPure),
-		clientTool("ask-ann"),
+		builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+		builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj(),
+		builder.HTTPTool("look", v1alpha1.SideEffectPure, "").Obj(),
+		builder.ClientTool("ask-ann").Obj(),
 	)()
 }
 
@@ -130,7 +134,8 @@ func (e *evidence) checkOutcomes(v *verdict) {
 				(call.Result != nil && textOf(said) != *call.Result) {
 				v.fail(
 					outcomeTold,
-					"the journal had call %s of Turn %s as %s before, and entry %d tells the model: success %t, result %.80q, error %.80q",
+					"the journal had call %s of Turn %s as %s before, and entry %d tells the model: success %t, result %.80q, error "+
+						"%.80q",
 					id,
 					closed.turn.Name,
 					call.State,

@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 const (
@@ -86,26 +87,17 @@ func prepare(ctx context.Context, s scenario, leaders ...*process) (*run, error)
 // setUp makes all but the Turns, and waits until the Session can be used.
 func (r *run) setUp(ctx context.Context) error {
 	s := r.scenario
-	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: r.namespace, Name: name} }
-	harness := &v1alpha1.Harness{ObjectMeta: meta("base")}
-	model := &v1alpha1.Model{
-		ObjectMeta: meta("simulated"),
-		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: s.simulation.DeepCopy()},
-	}
-	model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
-	session := r.newSession()
-	objects := []client.Object{model}
+	var tools []*v1alpha1.Tool
 	if s.tools != nil {
-		for _, tool := range s.tools() {
-			tool.Namespace = r.namespace
-			if tool.Spec.HTTP != nil {
-				tool.Spec.HTTP.URL = web.URL + "/" + r.namespace + "/" + tool.Name
-			}
-			harness.Spec.Tools = append(harness.Spec.Tools, v1alpha1.LocalReference{Name: tool.Name})
-			objects = append(objects, tool)
+		tools = s.tools()
+	}
+	for _, tool := range tools {
+		if tool.Spec.HTTP != nil {
+			tool.Spec.HTTP.URL = web.URL + "/" + r.namespace + "/" + tool.Name
 		}
 	}
-	for _, object := range append(objects, harness, session) {
+	objects := builder.Stage(r.namespace, *s.simulation.DeepCopy(), tools...)
+	for _, object := range append(objects, r.newSession()) {
 		if err := user.Create(ctx, object); err != nil {
 			return err
 		}
@@ -114,10 +106,7 @@ func (r *run) setUp(ctx context.Context) error {
 }
 
 func (r *run) newSession() *v1alpha1.Session {
-	session := &v1alpha1.Session{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: sessionName},
-		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-	}
+	session := builder.Session(sessionName).In(r.namespace).Obj()
 	if r.session != nil {
 		r.session(&session.Spec)
 	}
@@ -140,10 +129,7 @@ func (r *run) toolStarted() {
 }
 
 func (r *run) toolResult(name, callID, text string) *v1alpha1.ToolResult {
-	return &v1alpha1.ToolResult{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name},
-		Spec:       v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: "demo-1"}, CallID: callID, Result: &text},
-	}
+	return builder.ToolResult(name, callID).In(r.namespace).Result(text).Obj()
 }
 
 // create creates the Turns.
@@ -219,10 +205,7 @@ func (r *run) interfere(ctx context.Context) error {
 
 // newTurn is a Turn of the run.
 func (r *run) newTurn(name string) *v1alpha1.Turn {
-	turn := &v1alpha1.Turn{
-		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name},
-		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: sessionName}, Input: "Hello from " + name},
-	}
+	turn := builder.Turn(name).In(r.namespace).Session(sessionName).Input("Hello from " + name).Obj()
 	if r.spec != nil {
 		r.spec(&turn.Spec)
 	}

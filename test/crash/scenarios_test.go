@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // scenario is a conversation that every disturbance must leave as it is.
@@ -64,7 +65,7 @@ var scenarios = slices.Concat(plain, interfered, mixed, waiting, bulky)
 var plain = []scenario{
 	{
 		name:       "no tools",
-		simulation: v1alpha1.Simulation{Response: fixed("Hello to you too.")},
+		simulation: builder.Script("Hello to you too."),
 	},
 	{
 		name: "two Turns in a row",
@@ -75,66 +76,68 @@ var plain = []scenario{
 	},
 	{
 		name:       "one Pure Job",
-		simulation: calling("It is {{tool:work}}.", "work"),
-		tools:      given(jobTool("work", v1alpha1.SideEffectPure)),
+		simulation: builder.Script("It is {{tool:work}}.", builder.Calls("work")),
+		tools:      given(builder.JobTool("work", v1alpha1.SideEffectPure).Obj()),
 	},
 	{
 		name:       "one AtMostOnce Job",
-		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay")),
+		tools:      given(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
 	},
 	{
 		name:       "two AtMostOnce Jobs side by side",
-		simulation: calling("It is {{tool:pay}}.", "pay", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay", "pay")),
+		tools:      given(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
 	},
 	{
 		name:       "one Pure request",
-		simulation: calling("It is {{tool:ask}}.", "ask"),
-		tools:      given(httpTool("ask", v1alpha1.SideEffectPure)),
+		simulation: builder.Script("It is {{tool:ask}}.", builder.Calls("ask")),
+		tools:      given(builder.HTTPTool("ask", v1alpha1.SideEffectPure, "").Obj()),
 	},
 	{
 		name:       "two AtMostOnce requests side by side",
-		simulation: calling("It is {{tool:pay}}.", "pay", "pay"),
-		tools:      given(httpTool("pay", v1alpha1.SideEffectAtMostOnce)),
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay", "pay")),
+		tools:      given(builder.HTTPTool("pay", v1alpha1.SideEffectAtMostOnce, "").Obj()),
 	},
 	{
-		name:       "a built-in tool beside an AtMostOnce Job",
-		simulation: writingTodos(calling("It is {{tool:pay}}, {{tool:write_todos}}.", "pay", "write_todos")),
-		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+		name: "a built-in tool beside an AtMostOnce Job",
+		simulation: writingTodos(
+			builder.Script("It is {{tool:pay}}, {{tool:write_todos}}.", builder.Calls("pay", "write_todos")),
+		),
+		tools: given(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
 		session: func(s *v1alpha1.SessionSpec) {
 			s.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "stateless_todo_list"}}
 		},
 	},
 	{
 		name:       "client tools, one of which answers early",
-		simulation: calling("{{tool:ask-ann}}, {{tool:ask-bob}}", "ask-ann", "ask-bob"),
-		tools:      given(clientTool("ask-ann"), clientTool("ask-bob")),
+		simulation: builder.Script("{{tool:ask-ann}}, {{tool:ask-bob}}", builder.Calls("ask-ann", "ask-bob")),
+		tools:      given(builder.ClientTool("ask-ann").Obj(), builder.ClientTool("ask-bob").Obj()),
 		drive:      answerOneByOne,
 	},
 	{
 		name:       "a message ends the wait for a client",
-		simulation: calling("{{input}}: {{tool:ask-ann}}", "ask-ann"),
-		tools:      given(clientTool("ask-ann")),
+		simulation: builder.Script("{{input}}: {{tool:ask-ann}}", builder.Calls("ask-ann")),
+		tools:      given(builder.ClientTool("ask-ann").Obj()),
 		drive:      steerOnceWaiting,
 		steers:     []string{"demo-2"},
 	},
 	{
 		name:       "waits for a client for too long",
-		simulation: calling("{{tool:ask-ann}}", "ask-ann"),
-		tools:      given(clientTool("ask-ann")),
+		simulation: builder.Script("{{tool:ask-ann}}", builder.Calls("ask-ann")),
+		tools:      given(builder.ClientTool("ask-ann").Obj()),
 		spec:       func(s *v1alpha1.TurnSpec) { s.WaitTimeout = &metav1.Duration{Duration: time.Second} },
 	},
 	{
 		name:       "created again once it has ended",
-		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay")),
+		tools:      given(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
 		drive:      createAgain,
 	},
 	{
 		name:       "cancelled while its tool runs",
-		simulation: calling("never", "work"),
-		tools:      given(jobTool("work", v1alpha1.SideEffectPure)),
+		simulation: builder.Script("never", builder.Calls("work")),
+		tools:      given(builder.JobTool("work", v1alpha1.SideEffectPure).Obj()),
 		tool:       blockForEver,
 		ripe:       isRunning,
 		act:        cancel,
@@ -142,8 +145,8 @@ var plain = []scenario{
 	},
 	{
 		name:       "deleted while its tool runs",
-		simulation: calling("It is {{tool:work}}.", "work"),
-		tools:      given(jobTool("work", v1alpha1.SideEffectPure)),
+		simulation: builder.Script("It is {{tool:work}}.", builder.Calls("work")),
+		tools:      given(builder.JobTool("work", v1alpha1.SideEffectPure).Obj()),
 		turns:      []string{"demo-1", "demo-2"},
 		tool: func(r *run, call capstantest.Call) string {
 			if call.Turn == "demo-1" {
@@ -158,8 +161,8 @@ var plain = []scenario{
 	},
 	{
 		name:       "a Pure tool is evicted and runs again",
-		simulation: calling("It is {{tool:work}}.", "work"),
-		tools:      given(jobTool("work", v1alpha1.SideEffectPure)),
+		simulation: builder.Script("It is {{tool:work}}.", builder.Calls("work")),
+		tools:      given(builder.JobTool("work", v1alpha1.SideEffectPure).Obj()),
 		tool: func(r *run, call capstantest.Call) string {
 			if call.Attempt == 1 {
 				r.toolStarted()
@@ -171,24 +174,24 @@ var plain = []scenario{
 	},
 	{
 		name:       "an AtMostOnce tool is evicted and does not run again",
-		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay")),
+		tools:      given(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
 		tool:       blockForEver,
 		drive:      evictOnceRunning,
 	},
 	{
 		name:       "the pod of an AtMostOnce tool vanishes",
-		simulation: calling("It is {{tool:pay}}.", "pay"),
-		tools:      given(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("pay")),
+		tools:      given(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
 		tool:       blockForEver,
 		drive:      removePodOnceRunning,
 	},
 	{
 		name:       "AtMostOnce tools that need approval, one of which gets it",
-		simulation: calling("{{tool:pay}}, {{tool:refund}}", "pay", "refund"),
+		simulation: builder.Script("{{tool:pay}}, {{tool:refund}}", builder.Calls("pay", "refund")),
 		tools: given(
-			approved(jobTool("pay", v1alpha1.SideEffectAtMostOnce)),
-			approved(jobTool("refund", v1alpha1.SideEffectAtMostOnce)),
+			approved(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
+			approved(builder.JobTool("refund", v1alpha1.SideEffectAtMostOnce).Obj()),
 		),
 		drive: approveOne,
 	},
@@ -252,7 +255,9 @@ func approveOne(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	for call, decision := range map[string]v1alpha1.Decision{"1-0": v1alpha1.DecisionApprove, "1-1": v1alpha1.DecisionReject} {
+	for call, decision := range map[string]v1alpha1.Decision{
+		"1-0": v1alpha1.DecisionApprove, "1-1": v1alpha1.DecisionReject,
+	} {
 		if err := r.decide(ctx, call, decision); err != nil {
 			return err
 		}
@@ -379,22 +384,6 @@ func removePodOnceRunning(ctx context.Context, r *run) error {
 	return r.user.Delete(ctx, pod, client.GracePeriodSeconds(0))
 }
 
-func fixed(text string) *v1alpha1.SimulatedResponse {
-	return &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: text}
-}
-
-// calling is a script that calls the tools, all at once, and then answers.
-func calling(text string, tools ...string) v1alpha1.Simulation {
-	step := v1alpha1.SimulatedStep{}
-	for _, name := range tools {
-		step.Calls = append(step.Calls, v1alpha1.SimulatedToolCall{Name: name})
-	}
-	return v1alpha1.Simulation{
-		Response:  fixed(text),
-		ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{step, {}}},
-	}
-}
-
 // writingTodos gives the calls of write_todos in a script their arguments.
 func writingTodos(script v1alpha1.Simulation) v1alpha1.Simulation {
 	for _, step := range script.ToolCalls.Sequence {
@@ -409,16 +398,6 @@ func writingTodos(script v1alpha1.Simulation) v1alpha1.Simulation {
 	return script
 }
 
-func jobTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
-	return &v1alpha1.Tool{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1alpha1.ToolSpec{
-			Description: "A tool of the tests.", SideEffect: class,
-			Job: &v1alpha1.JobTool{Image: "capstan.dev/toolbox:test", Command: []string{"/toolbox", name}},
-		},
-	}
-}
-
 // given are the Tools of a scenario.
 func given(tools ...*v1alpha1.Tool) func() []*v1alpha1.Tool {
 	return func() []*v1alpha1.Tool {
@@ -427,19 +406,5 @@ func given(tools ...*v1alpha1.Tool) func() []*v1alpha1.Tool {
 			copies[i] = tool.DeepCopy()
 		}
 		return copies
-	}
-}
-
-func clientTool(name string) *v1alpha1.Tool {
-	return &v1alpha1.Tool{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.ToolSpec{Description: "A tool of the client.", Client: &v1alpha1.ClientTool{}},
-	}
-}
-
-func httpTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
-	return &v1alpha1.Tool{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.ToolSpec{Description: "A tool of the tests.", SideEffect: class, HTTP: &v1alpha1.HTTPTool{}},
 	}
 }

@@ -27,12 +27,12 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/controller"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 func TestCrash(t *testing.T) {
@@ -60,24 +60,16 @@ var (
 )
 
 var _ = BeforeSuite(func() {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		Fail(
-			"KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver",
-		)
-	}
 	log := logr.Discard()
 	if os.Getenv("FAULT_LOG") != "" {
 		log = zap.New(zap.WriteTo(os.Stderr), zap.UseDevMode(true), zap.StacktraceLevel(zapcore.PanicLevel))
 	}
 	ctrl.SetLogger(log)
-	environment := &envtest.Environment{}
-	var err error
-	config, err = environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	config = suite.Start().Config
 	DeferCleanup(web.Close)
 	config.QPS, config.Burst = -1, 0
 	Expect(capstantest.Install(context.Background(), config)).To(Succeed())
+	var err error
 	user, err = client.NewWithWatch(config, client.Options{Scheme: controller.NewScheme()})
 	Expect(err).NotTo(HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("Tools that need approval", func() {
@@ -29,7 +30,7 @@ var _ = Describe("Tools that need approval", func() {
 				result.Name = "decision-" + callID
 				return result
 			}
-			namespace := newStage(ctx, script("Counted {{tool:count}}. {{tool:other}}", calls{
+			namespace := newStage(ctx, builder.Script("Counted {{tool:count}}. {{tool:other}}", calls{
 				call("count", arguments{"text": "one two three"}), call("other", arguments{"text": "one"}),
 			}), guarded("count"), guarded("other"))
 			ask(ctx, namespace, "demo-1")

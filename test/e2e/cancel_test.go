@@ -14,6 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // cancelLimit is how long after the patch a cancelled Turn has ended and none of its pods is there.
@@ -23,7 +24,7 @@ var _ = Describe("Cancelling a Turn", func() {
 	DescribeTable("while its tool runs takes the pods away and ends it within 5 s",
 		func(ctx SpecContext, class v1alpha1.SideEffect) {
 			namespace := newStage(ctx,
-				script("never", calls{call("nap", arguments{"seconds": 300})}),
+				builder.Script("never", calls{call("nap", arguments{"seconds": 300})}),
 				toolbox("nap", "sleep", class))
 			asked := ask(ctx, namespace, "demo-1")
 			Eventually(ctx, func(ctx context.Context) (bool, error) {

@@ -10,19 +10,17 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("kubectl", func() {
 	It("waits for Turns and prints tables", SpecTimeout(specLimit), func(ctx SpecContext) {
 		namespace := newStage(ctx,
-			script("It has {{tool:word-count}} words.", calls{call("word-count", arguments{"text": "one two"})}),
+			builder.Script("It has {{tool:word-count}} words.", calls{call("word-count", arguments{"text": "one two"})}),
 			toolbox("word-count", "word-count", v1alpha1.SideEffectPure))
-		create(ctx, &v1alpha1.Model{
-			ObjectMeta: named(namespace, "broken"),
-			Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{
-				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "the model is broken"},
-			}},
-		})
+		create(ctx, builder.Model("broken").In(namespace).Simulated(v1alpha1.Simulation{
+			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "the model is broken"},
+		}).Obj())
 		ask(ctx, namespace, "demo-1")
 		wait := func(ctx context.Context, condition, turn string) string {
 			GinkgoHelper()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("Client tools", func() {
@@ -21,8 +22,9 @@ var _ = Describe("Client tools", func() {
 		"make a Turn wait, take results one by one, refuse a wrong one with a reason, and let it go on",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
-			namespace := newStage(ctx,
-				script("Ann said {{tool:ask-ann}}, Bob said {{tool:ask-bob}}, it has {{tool:word-count}} words.", calls{
+			namespace := newStage(
+				ctx,
+				builder.Script("Ann said {{tool:ask-ann}}, Bob said {{tool:ask-bob}}, it has {{tool:word-count}} words.", calls{
 					call(
 						"ask-ann",
 						arguments{"question": "Yes or no?"},
@@ -30,7 +32,11 @@ var _ = Describe("Client tools", func() {
 					call("ask-bob", nil),
 					call("word-count", arguments{"text": "yes no"}),
 				}),
-				clientTool("ask-ann"), clientTool("ask-bob"), toolbox("word-count", "word-count", v1alpha1.SideEffectPure))
+				builder.ClientTool("ask-ann").
+					Obj(),
+				builder.ClientTool("ask-bob").Obj(),
+				toolbox("word-count", "word-count", v1alpha1.SideEffectPure),
+			)
 			ask(ctx, namespace, "demo-1")
 			kubectl(
 				ctx,
@@ -47,20 +53,20 @@ var _ = Describe("Client tools", func() {
 			Expect(condition.Reason).To(Equal(v1alpha1.ReasonClientTools))
 			Expect(condition.Message).To(ContainSubstring("1-0 (ask-ann), 1-1 (ask-bob)"))
 
-			create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+			create(ctx, builder.ToolResult("bob", "1-1").In(namespace).Result("no").Obj())
 			Eventually(ctx, verdict(namespace, "bob")).Should(HavePrefix("True Accepted: "))
 			Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 
-			create(ctx, toolResult(namespace, "wrong", "demo-1", "9-9", "?"))
+			create(ctx, builder.ToolResult("wrong", "9-9").In(namespace).Result("?").Obj())
 			Eventually(
 				ctx,
 				verdict(namespace, "wrong"),
 			).Should(And(HavePrefix("False UnknownCall: "), ContainSubstring("9-9"), ContainSubstring("1-0 (ask-ann)")))
-			create(ctx, toolResult(namespace, "server", "demo-1", "1-2", "?"))
+			create(ctx, builder.ToolResult("server", "1-2").In(namespace).Result("?").Obj())
 			Eventually(ctx, verdict(namespace, "server")).Should(HavePrefix("False NotAClientTool: "))
 			Expect(read(ctx, namespace, "demo-1")).To(capstantest.WaitForTools("ask-ann"), "a wrong result changes nothing")
 
-			create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+			create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 			answer := succeeded(ctx, namespace, "demo-1")
 			Expect(answer.Status.Output).To(Equal("Ann said yes, Bob said no, it has 2 words."))
 			Eventually(ctx, verdict(namespace, "ann")).Should(HavePrefix("True Accepted: "))
@@ -71,7 +77,11 @@ var _ = Describe("Client tools", func() {
 		"are given up for a message that steers, which one in the queue is not",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
-			namespace := newStage(ctx, script("{{input}}: {{tool:ask-ann}}", calls{call("ask-ann", nil)}), clientTool("ask-ann"))
+			namespace := newStage(
+				ctx,
+				builder.Script("{{input}}: {{tool:ask-ann}}", calls{call("ask-ann", nil)}),
+				builder.ClientTool("ask-ann").Obj(),
+			)
 			ask(ctx, namespace, "demo-1")
 			kubectl(
 				ctx,
@@ -85,7 +95,7 @@ var _ = Describe("Client tools", func() {
 			ask(ctx, namespace, "demo-2")
 			Consistently(ctx, turn(namespace, "demo-1")).WithTimeout(time.Second).Should(capstantest.WaitForTools("ask-ann"))
 
-			steer := newTurn(namespace, "demo-3", "Never mind Ann")
+			steer := builder.Turn("demo-3").In(namespace).Input("Never mind Ann").Obj()
 			steer.Spec.Delivery = v1alpha1.DeliverySteer
 			create(ctx, steer)
 			Expect(

@@ -18,6 +18,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // tools of the crash specs: one for each class.
@@ -54,7 +55,7 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 			manager := settled(ctx)
 			strike, survived := die(ctx, manager)
 			const responding = 5 * time.Second
-			namespace := newStage(ctx, slow(responding, script("the answer")))
+			namespace := newStage(ctx, slow(responding, builder.Script("the answer")))
 			reasoning := shown(
 				ctx,
 				&v1alpha1.TurnList{},
@@ -85,7 +86,7 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 		namespace := newStage(ctx, slow(time.Minute, v1alpha1.Simulation{
 			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeLorem, Tokens: new(int32(60))},
 		}))
-		m := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "simulated"}}
+		m := builder.Model("simulated").In(namespace).Obj()
 		Expect(
 			api.Patch(ctx, m, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"recovery":"Finalize"}}`))),
 		).To(Succeed())
@@ -138,7 +139,8 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 	)
 
 	It(
-		"and the Jobs are deleted before another one leads, the calls that may run again do, and the other one is told of as unknown",
+		"and the Jobs are deleted before another one leads, the calls that may run again do, and the other one is told of "+
+			"as unknown",
 		SpecTimeout(crashLimit),
 		func(ctx SpecContext) {
 			w := newWitness(ctx)
@@ -190,7 +192,7 @@ func newWitnessedStage(ctx context.Context, w *witness) string {
 		step = append(step, w.call(name))
 		tools = append(tools, toolbox(name, "report", class))
 	}
-	return newStage(ctx, script("read={{tool:read}} write={{tool:write}} send={{tool:send}}", step), tools...)
+	return newStage(ctx, builder.Script("read={{tool:read}} write={{tool:write}} send={{tool:send}}", step), tools...)
 }
 
 // planned strikes as soon as the plan shows the calls: their Jobs are just being made.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 const (
@@ -37,7 +38,7 @@ var _ = Describe("Deleting", func() {
 		func(ctx SpecContext, class v1alpha1.SideEffect, how client.PropagationPolicy) {
 			w := newWitness(ctx)
 			w.hold("work")
-			namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work")}), toolbox("work", "report", class))
+			namespace := newStage(ctx, builder.Script("{{tool:work}}", calls{w.call("work")}), toolbox("work", "report", class))
 			asked := ask(ctx, namespace, "demo-1")
 			w.visited(ctx, "work", 1)
 			deleteAll(ctx, how, asked)
@@ -57,8 +58,12 @@ var _ = Describe("Deleting", func() {
 		"a Turn while it waits for a client leaves nothing of it within 30 s, and its Session goes on",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
-			namespace := newStage(ctx, script("Ann said {{tool:ask-ann}}.", calls{call("ask-ann", nil), call("work", nil)}),
-				clientTool("ask-ann"), toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce))
+			namespace := newStage(
+				ctx,
+				builder.Script("Ann said {{tool:ask-ann}}.", calls{call("ask-ann", nil), call("work", nil)}),
+				builder.ClientTool("ask-ann").Obj(),
+				toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce),
+			)
 			asked := ask(ctx, namespace, "demo-1")
 			Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 			deleteAll(ctx, inBackground, asked)
@@ -66,7 +71,7 @@ var _ = Describe("Deleting", func() {
 
 			ask(ctx, namespace, "demo-2")
 			Eventually(ctx, turn(namespace, "demo-2")).Should(capstantest.WaitForTools("ask-ann"))
-			create(ctx, toolResult(namespace, "ann", "demo-2", "1-0", "yes"))
+			create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Turn("demo-2").Result("yes").Obj())
 			Expect(succeeded(ctx, namespace, "demo-2").Status.Output).To(Equal("Ann said yes."))
 		},
 	)
@@ -77,7 +82,7 @@ var _ = Describe("Deleting", func() {
 			w := newWitness(ctx)
 			namespace := newStage(
 				ctx,
-				script("{{tool:work}}", calls{w.call("work")}),
+				builder.Script("{{tool:work}}", calls{w.call("work")}),
 				toolbox("work", "report", v1alpha1.SideEffectAtMostOnce),
 			)
 			before := answered(ctx, namespace, "demo-1")
@@ -108,10 +113,7 @@ var _ = Describe("Deleting", func() {
 			w.letGo("work")
 			create(
 				ctx,
-				&v1alpha1.Session{
-					ObjectMeta: named(namespace, "demo"),
-					Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-				},
+				builder.Session("demo").In(namespace).Obj(),
 			)
 			Expect(succeeded(ctx, namespace, "demo-3").Status.Output).To(HavePrefix("receipt-"))
 		},
@@ -124,23 +126,17 @@ var _ = Describe("Deleting", func() {
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			w := newWitness(ctx)
-			namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work"), call("ask-ann", nil)}),
-				toolbox("work", "report", v1alpha1.SideEffectAtMostOnce), clientTool("ask-ann"))
+			namespace := newStage(ctx, builder.Script("{{tool:work}}", calls{w.call("work"), call("ask-ann", nil)}),
+				toolbox("work", "report", v1alpha1.SideEffectAtMostOnce), builder.ClientTool("ask-ann").Obj())
 			create(
 				ctx,
-				&v1alpha1.Session{
-					ObjectMeta: named(namespace, "other"),
-					Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-				},
+				builder.Session("other").In(namespace).Obj(),
 			)
 			ask(ctx, namespace, "waiting")
 			Eventually(ctx, turn(namespace, "waiting")).Should(capstantest.WaitForTools("ask-ann"))
 			ask(ctx, namespace, "queued")
 			w.hold("work")
-			running := &v1alpha1.Turn{
-				ObjectMeta: named(namespace, "running"),
-				Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "other"}, Input: "Please."},
-			}
+			running := builder.Turn("running").In(namespace).Session("other").Input("Please.").Obj()
 			create(ctx, running)
 			w.visited(ctx, "work", 2)
 			gone := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
@@ -156,22 +152,16 @@ var _ = Describe("Deleting", func() {
 		SpecTimeout(crashLimit),
 		func(ctx SpecContext) {
 			const each = 1000 / sessionsOfMany
-			namespace := newStage(ctx, script("done"))
+			namespace := newStage(ctx, builder.Script("done"))
 			began := time.Now()
 			for s := range sessionsOfMany {
 				session := fmt.Sprintf("many-%d", s)
 				create(
 					ctx,
-					&v1alpha1.Session{
-						ObjectMeta: named(namespace, session),
-						Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-					},
+					builder.Session(session).In(namespace).Obj(),
 				)
 				for t := range each {
-					create(ctx, &v1alpha1.Turn{
-						ObjectMeta: named(namespace, fmt.Sprintf("%s-%d", session, t)),
-						Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: session}, Input: "Please."},
-					})
+					create(ctx, builder.Turn(fmt.Sprintf("%s-%d", session, t)).In(namespace).Session(session).Input("Please.").Obj())
 				}
 			}
 			show("created after", time.Since(began).Round(time.Millisecond).String())

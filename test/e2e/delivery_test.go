@@ -7,6 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("The launcher", Serial, func() {
@@ -17,7 +18,7 @@ var _ = Describe("The launcher", Serial, func() {
 			runManagerWith(ctx, "--launcher-delivery=InitContainer")
 			namespace := newStage(
 				ctx,
-				script(
+				builder.Script(
 					"{{tool:read}} {{tool:send}}",
 					calls{call("read", arguments{"expression": "6*7"}), call("send", arguments{"expression": "7*7"})},
 				),

@@ -18,6 +18,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // successionLimit bounds the time from the start of a new manager's container until it leads, and until work goes on,
@@ -53,7 +54,7 @@ func expectWorkWentOn(started time.Time, answer *v1alpha1.Turn, responding time.
 var _ = Describe("On a full cluster", Serial, func() {
 	It("the manager makes room for itself among other pods", SpecTimeout(crashLimit), func(ctx SpecContext) {
 		settled(ctx)
-		namespace := newStage(ctx, script("the answer"))
+		namespace := newStage(ctx, builder.Script("the answer"))
 		comeBack := absent(ctx)
 		for _, name := range []string{"large", "small"} {
 			fill(ctx, namespace, name)
@@ -123,7 +124,7 @@ func rolloutBesideTool(ctx context.Context, value int32) contest {
 	w.hold("work")
 	most := *resource.NewMilliQuantity(freeCPU(ctx)-managerCPU-managerCPU/2, resource.DecimalSI)
 	work := with(corev1.ResourceList{corev1.ResourceCPU: most}, toolbox("work", "report", v1alpha1.SideEffectAtMostOnce))
-	namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work")}), work)
+	namespace := newStage(ctx, builder.Script("{{tool:work}}", calls{w.call("work")}), work)
 	asked := ask(ctx, namespace, "demo-1")
 	w.visited(ctx, "work", 1)
 	Expect(runningPod(ctx, asked).Spec.Priority).To(HaveValue(Equal(value)))

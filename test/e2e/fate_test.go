@@ -20,6 +20,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // fate is what becomes of a tool call, and how it comes to that.
@@ -46,7 +47,7 @@ type fate struct {
 func (e fate) play(ctx context.Context) *v1alpha1.Turn {
 	GinkgoHelper()
 	name := e.tool.Name
-	namespace := newStage(ctx, script("{{tool:"+name+"}}", calls{call(name, e.given)}), e.tool)
+	namespace := newStage(ctx, builder.Script("{{tool:"+name+"}}", calls{call(name, e.given)}), e.tool)
 	if e.before != nil {
 		e.before(ctx, namespace)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // repository is what is in git: an agent with a tool that runs and one that a person answers for, a conversation, and
@@ -167,7 +168,7 @@ var _ = Describe("A repository in git", func() {
 		during := read(ctx, namespace, "demo-1")
 		Expect(during.ResourceVersion).To(Equal(before.ResourceVersion))
 		Expect(callOf(during, "ask").ToolUID).To(Equal(tool.UID))
-		create(ctx, toolResult(namespace, "answer", "demo-1", callOf(during, "ask").ID, "seven"))
+		create(ctx, builder.ToolResult("answer", callOf(during, "ask").ID).In(namespace).Result("seven").Obj())
 		Expect(succeeded(ctx, namespace, "demo-1").Status.Output).To(Equal("It has seven words."))
 	})
 

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 const (
@@ -84,15 +85,12 @@ var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func()
 func thousandFinished(ctx context.Context) string {
 	GinkgoHelper()
 	const sessions, turns = 10, 1000
-	namespace := newStage(ctx, script("done"))
+	namespace := newStage(ctx, builder.Script("done"))
 	for s := range sessions {
-		create(ctx, &v1alpha1.Session{
-			ObjectMeta: named(namespace, fmt.Sprintf("s%d", s)),
-			Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-		})
+		create(ctx, builder.Session(fmt.Sprintf("s%d", s)).In(namespace).Obj())
 	}
 	each(ctx, turns, func(ctx context.Context, i int) error {
-		turn := newTurn(namespace, fmt.Sprintf("t%d", i), "Please.")
+		turn := builder.Turn(fmt.Sprintf("t%d", i)).In(namespace).Input("Please.").Obj()
 		turn.Spec.SessionRef.Name = fmt.Sprintf("s%d", i%sessions)
 		return api.Create(ctx, turn)
 	})
@@ -120,7 +118,7 @@ func beside(
 	alone := goodTenant(ctx, turns, time.Duration(turns)*time.Second)
 	show("alone", alone.String()+"\n"+waits.take(alone.namespace))
 
-	hostile, full := newStage(ctx, script("Hello.")), newStage(ctx, script("Hello."))
+	hostile, full := newStage(ctx, builder.Script("Hello.")), newStage(ctx, builder.Script("Hello."))
 	create(ctx, &corev1.ResourceQuota{
 		ObjectMeta: named(full, "none"),
 		Spec: corev1.ResourceQuotaSpec{
@@ -216,13 +214,10 @@ func means(as client.Client, hostile, full string, server *modelServer) map[stri
 			report(
 				as.Create(
 					ctx,
-					&v1alpha1.Tool{
-						ObjectMeta: named(hostile, "ask"),
-						Spec:       v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}},
-					},
+					builder.ClientTool("ask").In(hostile).Obj(),
 				),
 			)
-			report(simulated(ctx, as, hostile, "asking", script("", calls{{Name: "ask"}})))
+			report(simulated(ctx, as, hostile, "asking", builder.Script("", calls{{Name: "ask"}})))
 			upTo(
 				ctx,
 				1000,
@@ -230,7 +225,7 @@ func means(as client.Client, hostile, full string, server *modelServer) map[stri
 			)
 		},
 		slowModels: func(ctx context.Context, report func(error)) {
-			report(simulated(ctx, as, hostile, "slow", slow(time.Hour, script("late"))))
+			report(simulated(ctx, as, hostile, "slow", slow(time.Hour, builder.Script("late"))))
 			upTo(ctx, 256, func(n int) { report(talk(ctx, as, hostile, fmt.Sprintf("slow-%d", n), n, "slow", "Hello")) })
 		},
 		journalQuota: func(ctx context.Context, report func(error)) {
@@ -331,13 +326,7 @@ func patternTool(ctx context.Context, as client.Client, namespace string, n int)
 
 // simulated creates a simulated Model.
 func simulated(ctx context.Context, as client.Client, namespace, name string, script v1alpha1.Simulation) error {
-	return as.Create(ctx, &v1alpha1.Model{
-		ObjectMeta: named(
-			namespace,
-			name,
-		),
-		Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &script},
-	})
+	return as.Create(ctx, builder.Model(name).In(namespace).Simulated(script).Obj())
 }
 
 // talk creates a Turn in a Session, which it creates with the Model and the Tools unless it is there.
@@ -352,7 +341,7 @@ func talk(
 	if err := newTalk(ctx, as, namespace, session, model, tools...); err != nil {
 		return err
 	}
-	turn := newTurn(namespace, fmt.Sprintf("%s-%d", session, n), text)
+	turn := builder.Turn(fmt.Sprintf("%s-%d", session, n)).In(namespace).Input(text).Obj()
 	turn.Spec.SessionRef.Name = session
 	return as.Create(ctx, turn)
 }
@@ -378,7 +367,7 @@ func showImage(ctx context.Context, as client.Client, namespace, session string,
 	if err := newTalk(ctx, as, namespace, session, "patient"); err != nil {
 		return err
 	}
-	turn := newTurn(namespace, fmt.Sprintf("%s-%d", session, n), "")
+	turn := builder.Turn(fmt.Sprintf("%s-%d", session, n)).In(namespace).Input("").Obj()
 	turn.Spec.SessionRef.Name = session
 	turn.Spec.Message = &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{{
 		Image: &v1alpha1.MessageImage{MediaType: v1alpha1.ImageMediaTypePNG, Data: strings.Repeat("iVBO", 1000<<10/4)},

@@ -20,6 +20,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // unknown is what the model is told of every call that may have done anything.
@@ -142,7 +143,7 @@ var _ = Describe("A tool call that has started", func() {
 			w.hold("work")
 			namespace := newStage(
 				ctx,
-				script("{{tool:work}}", calls{w.call("work")}),
+				builder.Script("{{tool:work}}", calls{w.call("work")}),
 				toolbox("work", "report", v1alpha1.SideEffectIdempotent),
 			)
 			asked := ask(ctx, namespace, "demo-1")
@@ -187,7 +188,7 @@ var _ = Describe("A tool call that has started", func() {
 		func(ctx SpecContext) {
 			namespace := newStage(
 				ctx,
-				script("{{tool:work}}", calls{call("work", nil)}),
+				builder.Script("{{tool:work}}", calls{call("work", nil)}),
 				with(tooMuch, toolbox("work", "echo", v1alpha1.SideEffectPure)),
 			)
 			asked := ask(ctx, namespace, "demo-1")

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // loadLabel marks the specs that take minutes on an otherwise idle machine: `make test-load` runs them, one at a time.
@@ -40,22 +41,19 @@ var _ = Describe("Under load", Serial, Label(loadLabel, hereLabel), func() {
 		func(ctx SpecContext, limit string) {
 			limitMemory(ctx, limit)
 			before := settled(ctx)
-			script := slow(time.Second, script("the answer"))
+			script := slow(time.Second, builder.Script("the answer"))
 			const spaces, sessions, turns = 51, 10, 10
 			all := make([]string, spaces)
 			for i := range all {
 				all[i] = newStage(ctx, script)
 			}
 			each(ctx, spaces*sessions, func(ctx context.Context, i int) error {
-				return api.Create(ctx, &v1alpha1.Session{
-					ObjectMeta: named(all[i%spaces], fmt.Sprintf("s%d", i/spaces)),
-					Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-				})
+				return api.Create(ctx, builder.Session(fmt.Sprintf("s%d", i/spaces)).In(all[i%spaces]).Obj())
 			})
 			began := time.Now()
 			each(ctx, spaces*sessions*turns, func(ctx context.Context, i int) error {
 				session := fmt.Sprintf("s%d", i/spaces%sessions)
-				turn := newTurn(all[i%spaces], fmt.Sprintf("%s-%d", session, i/spaces/sessions), "Please.")
+				turn := builder.Turn(fmt.Sprintf("%s-%d", session, i/spaces/sessions)).In(all[i%spaces]).Input("Please.").Obj()
 				turn.Spec.SessionRef.Name = session
 				return api.Create(ctx, turn)
 			})
@@ -99,20 +97,19 @@ func manyJobs(ctx context.Context, disturbed bool) time.Duration {
 	rested(ctx)
 	all, ran := make([]string, spaces), make([]*containers, spaces)
 	for i := range all {
-		all[i] = newStage(ctx, script("the answer", calls{
+		all[i] = newStage(ctx, builder.Script("the answer", calls{
 			call("pay", arguments{"seconds": 1}), call("send", arguments{"seconds": 1}), call("write", arguments{"seconds": 1}),
-		}), patient("pay", v1alpha1.SideEffectAtMostOnce), patient("send", v1alpha1.SideEffectAtMostOnce), patient("write", v1alpha1.SideEffectIdempotent))
+		}), patient("pay", v1alpha1.SideEffectAtMostOnce), patient("send", v1alpha1.SideEffectAtMostOnce), patient(
+			"write", v1alpha1.SideEffectIdempotent,
+		))
 		for turn := range turns {
-			create(ctx, &v1alpha1.Session{
-				ObjectMeta: named(all[i], fmt.Sprintf("s%d", turn)),
-				Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-			})
+			create(ctx, builder.Session(fmt.Sprintf("s%d", turn)).In(all[i]).Obj())
 		}
 		ran[i] = watchContainers(ctx, all[i])
 	}
 	began := time.Now()
 	each(ctx, spaces*turns, func(ctx context.Context, i int) error {
-		turn := newTurn(all[i%spaces], fmt.Sprintf("t%d", i/spaces), "Please.")
+		turn := builder.Turn(fmt.Sprintf("t%d", i/spaces)).In(all[i%spaces]).Input("Please.").Obj()
 		turn.Spec.SessionRef.Name = fmt.Sprintf("s%d", i/spaces)
 		return api.Create(ctx, turn)
 	})

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 const (
@@ -39,7 +40,7 @@ var _ = Describe("What a tool wrote", Serial, Label(hereLabel), func() {
 			// More than a termination message holds, so that the log is needed.
 			w.padding = 8 << 10
 			w.hold("read", "send")
-			namespace := newStage(ctx, script("{{tool:read}} {{tool:send}}", calls{w.call("read"), w.call("send")}),
+			namespace := newStage(ctx, builder.Script("{{tool:read}} {{tool:send}}", calls{w.call("read"), w.call("send")}),
 				toolbox("read", "report", tools["read"]), toolbox("send", "report", tools["send"]))
 			asked := ask(ctx, namespace, "demo-1")
 			Eventually(ctx, w.started("read", "send")).Should(BeTrue())
@@ -101,7 +102,7 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 				if call == "late" {
 					work = startingWithin(impatience, work)
 				}
-				namespace := newStage(ctx, script("{{tool:"+call+"}}", calls{w.call(call)}), work)
+				namespace := newStage(ctx, builder.Script("{{tool:"+call+"}}", calls{w.call(call)}), work)
 				return namespace, watchContainers(ctx, namespace)
 			}
 			// May run again; runs only once and ends while the node is away; runs only once and should have ended long ago;

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // good is how a good tenant fared.
@@ -36,7 +37,7 @@ func (g good) String() string {
 // long they take and, beside that, a ConfigMap that is created and read.
 func goodTenant(ctx context.Context, turns int, within time.Duration) good {
 	GinkgoHelper()
-	namespace := newStage(ctx, script("the answer"))
+	namespace := newStage(ctx, builder.Script("the answer"))
 	ended := endsOf(ctx, namespace)
 	began := make([]time.Time, turns)
 	var probes []time.Duration
@@ -46,13 +47,10 @@ func goodTenant(ctx context.Context, turns int, within time.Duration) good {
 		session := fmt.Sprintf("s%d", n)
 		create(
 			ctx,
-			&v1alpha1.Session{
-				ObjectMeta: named(namespace, session),
-				Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-			},
+			builder.Session(session).In(namespace).Obj(),
 		)
 		probes = append(probes, probe(ctx, namespace, n))
-		turn := newTurn(namespace, session, "Please.")
+		turn := builder.Turn(session).In(namespace).Input("Please.").Obj()
 		turn.Spec.SessionRef.Name = session
 		began[n] = time.Now()
 		create(ctx, turn)

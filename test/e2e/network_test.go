@@ -8,6 +8,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // That packets are stopped is up to the network plugin of the cluster, and the plain bridge of this one stops none.
@@ -17,7 +18,7 @@ var _ = Describe("A network access list", func() {
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			namespace := newStage(ctx,
-				script("{{tool:echo}}", calls{call("echo", arguments{"text": "hello"})}),
+				builder.Script("{{tool:echo}}", calls{call("echo", arguments{"text": "hello"})}),
 				toolbox("echo", "echo", v1alpha1.SideEffectAtMostOnce))
 			kubectl(ctx, "wait", "--namespace", namespace, "session/demo", "--for=condition=Ready", "--timeout=30s")
 			kubectl(

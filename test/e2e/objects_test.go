@@ -17,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 const toolboxImage = "capstan.dev/toolbox:dev"
@@ -49,25 +50,10 @@ func newNamespace(ctx context.Context) string {
 func newStage(ctx context.Context, script v1alpha1.Simulation, tools ...*v1alpha1.Tool) string {
 	GinkgoHelper()
 	namespace := newNamespace(ctx)
-	create(ctx, &v1alpha1.Model{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   namespace,
-			Name:        "simulated",
-			Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"},
-		},
-		Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &script},
-	})
-	harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "base"}}
-	for _, tool := range tools {
-		tool.Namespace = namespace
-		create(ctx, tool)
-		harness.Spec.Tools = append(harness.Spec.Tools, v1alpha1.LocalReference{Name: tool.Name})
+	for _, object := range builder.Stage(namespace, script, tools...) {
+		create(ctx, object)
 	}
-	create(ctx, harness)
-	create(ctx, &v1alpha1.Session{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
-		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-	})
+	create(ctx, builder.Session("demo").In(namespace).Obj())
 	return namespace
 }
 
@@ -87,16 +73,9 @@ func create(ctx context.Context, object client.Object) {
 // ask makes a Turn of the Session demo.
 func ask(ctx context.Context, namespace, name string) *v1alpha1.Turn {
 	GinkgoHelper()
-	turn := newTurn(namespace, name, "Please.")
+	turn := builder.Turn(name).In(namespace).Input("Please.").Obj()
 	create(ctx, turn)
 	return turn
-}
-
-func newTurn(namespace, name, input string) *v1alpha1.Turn {
-	return &v1alpha1.Turn{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: input},
-	}
 }
 
 // answered makes a Turn and waits for its answer.
@@ -197,37 +176,8 @@ func within(limit time.Duration, tool *v1alpha1.Tool) *v1alpha1.Tool {
 	return tool
 }
 
-func clientTool(name string) *v1alpha1.Tool {
-	return &v1alpha1.Tool{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.ToolSpec{Description: "A tool of the client.", Client: &v1alpha1.ClientTool{}},
-	}
-}
-
-func toolResult(namespace, name, turn, callID, result string) *v1alpha1.ToolResult {
-	return &v1alpha1.ToolResult{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: turn}, CallID: callID, Result: &result},
-	}
-}
-
 // calls is one step of a script.
 type calls []v1alpha1.SimulatedToolCall
-
-// script is a model that makes one step of calls after another and then answers with the text.
-func script(text string, steps ...calls) v1alpha1.Simulation {
-	simulation := v1alpha1.Simulation{
-		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: text},
-	}
-	if len(steps) == 0 {
-		return simulation
-	}
-	simulation.ToolCalls = &v1alpha1.SimulatedToolCalls{}
-	for _, step := range append(steps, nil) {
-		simulation.ToolCalls.Sequence = append(simulation.ToolCalls.Sequence, v1alpha1.SimulatedStep{Calls: step})
-	}
-	return simulation
-}
 
 // slow makes the model take its time.
 func slow(latency time.Duration, simulation v1alpha1.Simulation) v1alpha1.Simulation {

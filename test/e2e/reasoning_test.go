@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A Turn of a model that reasons", Serial, Label(hereLabel), func() {
@@ -28,7 +29,7 @@ var _ = Describe("A Turn of a model that reasons", Serial, Label(hereLabel), fun
 			}
 			server := newModelServer(ctx, served)
 			runManagerWith(ctx, "--egress-allow-cidr="+server.address+"/32")
-			namespace := newStage(ctx, script(""), toolbox("nap", "sleep", v1alpha1.SideEffectPure))
+			namespace := newStage(ctx, builder.Script(""), toolbox("nap", "sleep", v1alpha1.SideEffectPure))
 			Expect(secretFor(ctx, api, namespace, "provider")).To(Succeed())
 			for _, of := range providertest.APIs() {
 				model := &v1alpha1.Model{ObjectMeta: named(namespace, of.Name), Spec: of.Spec}

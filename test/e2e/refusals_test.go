@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 const (
@@ -134,7 +135,12 @@ var _ = Describe("A tool call that never starts", func() {
 			v1alpha1.SideEffectAtMostOnce,
 		)
 		first.Spec.ConcurrencyClass, second.Spec.ConcurrencyClass = "in-turn", "in-turn"
-		namespace := newStage(ctx, script("{{tool:second}}", calls{w.call("first"), call("second", nil)}), first, second)
+		namespace := newStage(
+			ctx,
+			builder.Script("{{tool:second}}", calls{w.call("first"), call("second", nil)}),
+			first,
+			second,
+		)
 		before := counted(ctx, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged)
 		ask(ctx, namespace, "demo-1")
 		Eventually(ctx, w.started("first")).Should(BeTrue())

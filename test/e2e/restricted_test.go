@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("The pod of a tool", func() {
@@ -19,7 +20,7 @@ var _ = Describe("The pod of a tool", func() {
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			namespace := newStage(ctx,
-				script("{{tool:append}}", calls{call("append", arguments{"path": "/note", "line": "hello"})}),
+				builder.Script("{{tool:append}}", calls{call("append", arguments{"path": "/note", "line": "hello"})}),
 				toolbox("append", "append", v1alpha1.SideEffectAtMostOnce))
 			free := &corev1.Pod{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "free"},

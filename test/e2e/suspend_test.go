@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A Job that somebody suspends", func() {
@@ -20,7 +21,7 @@ var _ = Describe("A Job that somebody suspends", func() {
 		func(ctx SpecContext, class v1alpha1.SideEffect) {
 			const limit = 4 * time.Second
 			namespace := newStage(ctx,
-				script("{{tool:work}}", calls{call("work", arguments{"seconds": 1})}),
+				builder.Script("{{tool:work}}", calls{call("work", arguments{"seconds": 1})}),
 				startingWithin(limit, within(limit, toolbox("work", "sleep", class))))
 			// Without room for a pod there is none that has to be taken away again.
 			quota("pods")(ctx, namespace)
@@ -57,7 +58,7 @@ var _ = Describe("A Job that somebody suspends", func() {
 			w.hold("work")
 			namespace := newStage(
 				ctx,
-				script("{{tool:work}}", calls{w.call("work")}),
+				builder.Script("{{tool:work}}", calls{w.call("work")}),
 				toolbox("work", "report", v1alpha1.SideEffectIdempotent),
 			)
 			asked := ask(ctx, namespace, "demo-1")
@@ -82,8 +83,8 @@ var _ = Describe("A Job that somebody suspends", func() {
 			w := newWitness(ctx)
 			w.hold("work")
 			// The step stays open for the client's answer, so that the Job stays too.
-			namespace := newStage(ctx, script("{{tool:work}}", calls{w.call("work"), call("ask-ann", nil)}),
-				toolbox("work", "report", v1alpha1.SideEffectAtMostOnce), clientTool("ask-ann"))
+			namespace := newStage(ctx, builder.Script("{{tool:work}}", calls{w.call("work"), call("ask-ann", nil)}),
+				toolbox("work", "report", v1alpha1.SideEffectAtMostOnce), builder.ClientTool("ask-ann").Obj())
 			ran := watchContainers(ctx, namespace)
 			before := counted(ctx, v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonDisruption)
 			asked := ask(ctx, namespace, "demo-1")
@@ -108,9 +109,11 @@ var _ = Describe("A Job that somebody suspends", func() {
 				now := &corev1.Pod{}
 				err := api.Get(ctx, keyOf(second), now)
 				return now, err
-			}).WithTimeout(3 * time.Second).Should(And(HaveField("Spec.SchedulingGates", HaveLen(1)), HaveField("Spec.NodeName", BeEmpty())))
+			}).WithTimeout(3 * time.Second).Should(
+				And(HaveField("Spec.SchedulingGates", HaveLen(1)), HaveField("Spec.NodeName", BeEmpty())),
+			)
 
-			create(ctx, toolResult(namespace, "ann", "demo-1", "1-1", "so be it"))
+			create(ctx, builder.ToolResult("ann", "1-1").In(namespace).Result("so be it").Obj())
 			answer := succeeded(ctx, namespace, "demo-1")
 			expectEnding(
 				ctx,

@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A tool", func() {
@@ -25,7 +26,7 @@ var _ = Describe("A tool", func() {
 		func(ctx SpecContext) {
 			namespace := newStage(
 				ctx,
-				script(
+				builder.Script(
 					"The tool said: {{tool:fail}}",
 					calls{call("fail", arguments{"code": 3, "stdout": "half a result", "stderr": "no such city\n"})},
 				),
@@ -49,7 +50,7 @@ var _ = Describe("A tool", func() {
 
 	It("that takes too long is stopped and the model is told so", SpecTimeout(specLimit), func(ctx SpecContext) {
 		namespace := newStage(ctx,
-			script("{{tool:nap}}", calls{call("nap", arguments{"seconds": 300})}),
+			builder.Script("{{tool:nap}}", calls{call("nap", arguments{"seconds": 300})}),
 			within(time.Second, toolbox("nap", "sleep", v1alpha1.SideEffectAtMostOnce)))
 		began := time.Now()
 		answer := answered(ctx, namespace, "demo-1")
@@ -73,7 +74,7 @@ var _ = Describe("A tool", func() {
 		text := awkwardArguments(60 << 10)
 		Expect(json.Valid([]byte(text))).To(BeTrue())
 		namespace := newStage(ctx,
-			script("{{tool:sha256}}", calls{rawCall("sha256", text)}),
+			builder.Script("{{tool:sha256}}", calls{rawCall("sha256", text)}),
 			toolbox("sha256", "sha256", v1alpha1.SideEffectPure))
 		answer := answered(ctx, namespace, "demo-1")
 		sum := sha256.Sum256([]byte(text))
@@ -83,7 +84,7 @@ var _ = Describe("A tool", func() {
 	It("with more arguments than fit is never started", SpecTimeout(specLimit), func(ctx SpecContext) {
 		text := `{"text":"` + strings.Repeat("x", 100<<10) + `"}`
 		namespace := newStage(ctx,
-			script("{{tool:sha256}}", calls{rawCall("sha256", text)}),
+			builder.Script("{{tool:sha256}}", calls{rawCall("sha256", text)}),
 			toolbox("sha256", "sha256", v1alpha1.SideEffectAtMostOnce))
 		answer := answered(ctx, namespace, "demo-1")
 		made := callOf(answer, "sha256")
@@ -100,7 +101,10 @@ var _ = Describe("A tool", func() {
 			emit := func(name string, bytes int) v1alpha1.SimulatedToolCall { return call(name, arguments{"bytes": bytes}) }
 			namespace := newStage(
 				ctx,
-				script("<{{tool:nothing}}>{{tool:some}}", calls{emit("nothing", 0), emit("some", 5<<10), emit("much", 1<<20)}),
+				builder.Script(
+					"<{{tool:nothing}}>{{tool:some}}",
+					calls{emit("nothing", 0), emit("some", 5<<10), emit("much", 1<<20)},
+				),
 				toolbox(
 					"nothing",
 					"emit",
@@ -125,7 +129,9 @@ var _ = Describe("A tool", func() {
 					message := toolStatus(&pod).State.Terminated.Message
 					Expect(
 						message,
-					).NotTo(ContainSubstring(emitted(64)), "the result came with the pod's status: the spec proves nothing about the log")
+					).NotTo(
+						ContainSubstring(emitted(64)), "the result came with the pod's status: the spec proves nothing about the log",
+					)
 				}
 			}
 			for name := range logged {

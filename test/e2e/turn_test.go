@@ -9,11 +9,12 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A Turn", func() {
 	It("without tools gets the model's answer", SpecTimeout(specLimit), func(ctx SpecContext) {
-		namespace := newStage(ctx, script("Good morning."))
+		namespace := newStage(ctx, builder.Script("Good morning."))
 		answer := answered(ctx, namespace, "demo-1")
 		Expect(answer.Status.Output).To(Equal("Good morning."))
 		Expect(answer.Status.Plan.StopReason).To(Equal(v1alpha1.StopReasonEndTurn))
@@ -25,7 +26,7 @@ var _ = Describe("A Turn", func() {
 		func(ctx SpecContext, class v1alpha1.SideEffect) {
 			namespace := newStage(
 				ctx,
-				script(
+				builder.Script(
 					"It has {{tool:word-count}} words.",
 					calls{call("word-count", arguments{"text": "How many words has this sentence?"})},
 				),
@@ -56,7 +57,7 @@ var _ = Describe("A Turn", func() {
 		nap := arguments{"seconds": 4}
 		namespace := newStage(
 			ctx,
-			script("done", calls{call("nap-one", nap), call("nap-two", nap), call("nap-three", nap)}),
+			builder.Script("done", calls{call("nap-one", nap), call("nap-two", nap), call("nap-three", nap)}),
 			toolbox(
 				"nap-one",
 				"sleep",
@@ -85,11 +86,16 @@ var _ = Describe("A Turn", func() {
 	})
 
 	It("makes the second step's arguments of the first step's result", SpecTimeout(specLimit), func(ctx SpecContext) {
-		namespace := newStage(ctx,
-			script("{{tool:echo}}",
+		namespace := newStage(
+			ctx,
+			builder.Script(
+				"{{tool:echo}}",
 				calls{call("calculate", arguments{"expression": "6*7"})},
-				calls{call("echo", arguments{"seen": "<{{tool:calculate}}>"})}),
-			toolbox("calculate", "calculate", v1alpha1.SideEffectPure), toolbox("echo", "echo", v1alpha1.SideEffectAtMostOnce))
+				calls{call("echo", arguments{"seen": "<{{tool:calculate}}>"})},
+			),
+			toolbox("calculate", "calculate", v1alpha1.SideEffectPure),
+			toolbox("echo", "echo", v1alpha1.SideEffectAtMostOnce),
+		)
 		answer := answered(ctx, namespace, "demo-1")
 		Expect(answer.Status.Output).To(Equal(`{"seen":"<42>"}`))
 		Expect(answer.Status.Iteration).To(BeEquivalentTo(3))

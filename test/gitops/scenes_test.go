@@ -10,24 +10,25 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A Turn", func() {
 	It("is progressing until it waits for somebody, and finished once it has answered", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		first := turn(namespace, "demo-1")
-		talk := session(namespace)
+		first := builder.Turn("demo-1").In(namespace).Obj()
+		talk := builder.Session("demo").In(namespace).Obj()
 		create(ctx, first, talk)
 		Eventually(record.story(talk)).Should(HaveExactElements(progressing))
 		harness := stage(
 			ctx,
 			namespace,
 			simulation("{{tool:look}} {{tool:ask}}", "look", "ask"),
-			jobTool("look"),
-			clientTool("ask"),
+			builder.JobTool("look", v1alpha1.SideEffectPure).Obj(),
+			builder.ClientTool("ask").Obj(),
 		)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
-		answer := toolResult(namespace, "answer", "demo-1", "2-0")
+		answer := builder.ToolResult("answer", "2-0").In(namespace).Result("yes").Obj()
 		create(ctx, answer)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 
@@ -41,11 +42,11 @@ var _ = Describe("A Turn", func() {
 		"is suspended while it waits for an approval, and progressing while what was approved runs",
 		func(ctx context.Context) {
 			namespace := newNamespace(ctx)
-			guarded := jobTool("pay")
+			guarded := builder.JobTool("pay", v1alpha1.SideEffectPure).Obj()
 			guarded.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
 			stage(ctx, namespace, simulation("{{tool:pay}}", "pay"), guarded)
-			first := turn(namespace, "demo-1")
-			create(ctx, session(namespace), first)
+			first := builder.Turn("demo-1").In(namespace).Obj()
+			create(ctx, builder.Session("demo").In(namespace).Obj(), first)
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 			Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended))
 			waiting, err := kit.Turn(ctx, namespace, "demo-1")()
@@ -61,9 +62,9 @@ var _ = Describe("A Turn", func() {
 	It("is suspended while its spec says so", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		stage(ctx, namespace, simulation("Hello."))
-		first := turn(namespace, "demo-1")
+		first := builder.Turn("demo-1").In(namespace).Obj()
 		first.Spec.Suspend = new(true)
-		create(ctx, session(namespace), first)
+		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended))
 		change(ctx, first, func(t *v1alpha1.Turn) { t.Spec.Suspend = nil })
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
@@ -78,8 +79,8 @@ var _ = Describe("A Turn", func() {
 				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeError, Text: "the model is broken"},
 			},
 		)
-		first := turn(namespace, "demo-1")
-		create(ctx, session(namespace), first)
+		first := builder.Turn("demo-1").In(namespace).Obj()
+		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, failed))
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
@@ -90,16 +91,16 @@ var _ = Describe("A Turn", func() {
 		namespace := newNamespace(ctx)
 		harness := stage(ctx, namespace, simulation("Hello."))
 		change(ctx, harness, func(h *v1alpha1.Harness) { h.Spec.Lifecycle = v1alpha1.LifecycleArchived })
-		first := turn(namespace, "demo-1")
-		create(ctx, session(namespace), first)
+		first := builder.Turn("demo-1").In(namespace).Obj()
+		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, failed))
 	})
 
 	It("has failed when it is cancelled while it waits", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		stage(ctx, namespace, simulation("{{tool:ask}}", "ask"), clientTool("ask"))
-		first := turn(namespace, "demo-1")
-		create(ctx, session(namespace), first)
+		stage(ctx, namespace, simulation("{{tool:ask}}", "ask"), builder.ClientTool("ask").Obj())
+		first := builder.Turn("demo-1").In(namespace).Obj()
+		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
 		change(ctx, first, func(t *v1alpha1.Turn) { t.Spec.DesiredState = v1alpha1.DesiredStateCancelled })
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonCancelled))
@@ -110,10 +111,10 @@ var _ = Describe("A Turn", func() {
 var _ = Describe("A message that steers", func() {
 	It("is finished once it is in the Turn that runs", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		stage(ctx, namespace, simulation("{{tool:ask}}", "ask"), clientTool("ask"))
-		first, steer := turn(namespace, "demo-1"), turn(namespace, "demo-2")
+		stage(ctx, namespace, simulation("{{tool:ask}}", "ask"), builder.ClientTool("ask").Obj())
+		first, steer := builder.Turn("demo-1").In(namespace).Obj(), builder.Turn("demo-2").In(namespace).Obj()
 		steer.Spec.Delivery = v1alpha1.DeliverySteer
-		create(ctx, session(namespace), first)
+		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
 		create(ctx, steer)
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
@@ -126,9 +127,17 @@ var _ = Describe("A Turn that has ended", func() {
 	It("is finished when it is created again, and has failed with another message", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		stage(ctx, namespace, simulation("Hello."))
-		first, again, other := turn(namespace, "demo-1"), turn(namespace, "demo-1"), turn(namespace, "demo-1")
+		first, again, other := builder.Turn("demo-1").
+			In(namespace).
+			Obj(),
+			builder.Turn("demo-1").
+				In(namespace).
+				Obj(),
+			builder.Turn("demo-1").
+				In(namespace).
+				Obj()
 		other.Spec.Input = "Something else."
-		create(ctx, session(namespace), first)
+		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, finished))
 		Expect(kit.Client.Delete(ctx, first)).To(Succeed())
 		create(ctx, again)
@@ -147,8 +156,8 @@ var _ = Describe("A Turn that has ended", func() {
 	It("stays finished when it is cancelled afterwards", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		stage(ctx, namespace, simulation("Hello."))
-		first := turn(namespace, "demo-1")
-		create(ctx, session(namespace), first)
+		first := builder.Turn("demo-1").In(namespace).Obj()
+		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, finished))
 		change(ctx, first, func(t *v1alpha1.Turn) { t.Spec.DesiredState = v1alpha1.DesiredStateCancelled })
 		Eventually(record.story(first)).Should(HaveExactElements(progressing, finished, progressing, finished))
@@ -159,15 +168,15 @@ var _ = Describe("A Turn that is restored with its status", func() {
 	It("is not run again, although its Session is a new one", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		stage(ctx, namespace, simulation("Hello."))
-		first := turn(namespace, "demo-1")
-		create(ctx, session(namespace), first)
+		first := builder.Turn("demo-1").In(namespace).Obj()
+		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		backup, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 
 		elsewhere := newNamespace(ctx)
-		restored := turn(elsewhere, "demo-1")
-		create(ctx, session(elsewhere), restored)
+		restored := builder.Turn("demo-1").In(elsewhere).Obj()
+		create(ctx, builder.Session("demo").In(elsewhere).Obj(), restored)
 		// The manager may say meanwhile what the Turn waits for.
 		Eventually(func() error {
 			if err := kit.Client.Get(ctx, client.ObjectKeyFromObject(restored), restored); err != nil {
@@ -177,7 +186,7 @@ var _ = Describe("A Turn that is restored with its status", func() {
 			return kit.Client.Status().Update(ctx, restored)
 		}).Should(Succeed())
 		stage(ctx, elsewhere, simulation("Hello again."))
-		create(ctx, turn(elsewhere, "demo-2"))
+		create(ctx, builder.Turn("demo-2").In(elsewhere).Obj())
 		Eventually(kit.Turn(ctx, elsewhere, "demo-2")).Should(capstantest.HaveSucceeded())
 		Expect(record.story(restored)()).To(HaveExactElements(progressing, finished))
 		again, err := kit.Turn(ctx, elsewhere, "demo-1")()
@@ -189,11 +198,11 @@ var _ = Describe("A Turn that is restored with its status", func() {
 var _ = Describe("A ToolResult", func() {
 	It("is progressing while its Turn is missing, and has failed once it is refused", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		early := toolResult(namespace, "early", "demo-1", "9-0")
+		early := builder.ToolResult("early", "9-0").In(namespace).Result("yes").Obj()
 		create(ctx, early)
 		Eventually(acceptedReason(ctx, early)).Should(Equal(v1alpha1.ReasonTurnNotFound))
-		stage(ctx, namespace, simulation("{{tool:ask}}", "ask"), clientTool("ask"))
-		create(ctx, session(namespace), turn(namespace, "demo-1"))
+		stage(ctx, namespace, simulation("{{tool:ask}}", "ask"), builder.ClientTool("ask").Obj())
+		create(ctx, builder.Session("demo").In(namespace).Obj(), builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(acceptedReason(ctx, early)).Should(Equal(v1alpha1.ReasonUnknownCall))
 		Eventually(record.story(early)).Should(HaveExactElements(progressing, failed))
 	})
@@ -202,9 +211,9 @@ var _ = Describe("A ToolResult", func() {
 var _ = Describe("A Session", func() {
 	It("is progressing again when something that it names goes away", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		tool := clientTool("ask")
+		tool := builder.ClientTool("ask").Obj()
 		stage(ctx, namespace, simulation("Hello."), tool)
-		talk := session(namespace)
+		talk := builder.Session("demo").In(namespace).Obj()
 		create(ctx, talk)
 		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished))
 		Expect(kit.Client.Delete(ctx, tool)).To(Succeed())
@@ -213,9 +222,9 @@ var _ = Describe("A Session", func() {
 
 	It("is progressing while its network access list cannot hold a Job, as its Harness is", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		tool := jobTool("look")
+		tool := builder.JobTool("look", v1alpha1.SideEffectPure).Obj()
 		harness := stage(ctx, namespace, simulation("{{tool:look}}", "look"), tool)
-		talk := session(namespace)
+		talk := builder.Session("demo").In(namespace).Obj()
 		create(ctx, talk)
 		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished))
 		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished))
@@ -235,7 +244,7 @@ var _ = Describe("A Session", func() {
 	It("is progressing until its change is seen", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		stage(ctx, namespace, simulation("Hello."))
-		talk := session(namespace)
+		talk := builder.Session("demo").In(namespace).Obj()
 		create(ctx, talk)
 		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished))
 		change(ctx, talk, func(s *v1alpha1.Session) { s.Spec.SystemPrompt = "You answer at length." })
@@ -245,13 +254,10 @@ var _ = Describe("A Session", func() {
 
 var _ = Describe("A Tool", func() {
 	It("has failed while its schema is none, and can be mended", func(ctx context.Context) {
-		tool := clientTool("ask")
+		tool := builder.ClientTool("ask").Obj()
 		tool.Namespace = newNamespace(ctx)
 		tool.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{"text":{"type":"words"}}}`)}
-		dependent := &v1alpha1.Harness{
-			ObjectMeta: named(tool.Namespace, "base"),
-			Spec:       v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{Tools: []v1alpha1.LocalReference{{Name: "ask"}}}},
-		}
+		dependent := builder.Harness("base").In(tool.Namespace).Tools("ask").Obj()
 		create(ctx, tool, dependent)
 		Eventually(record.story(tool)).Should(HaveExactElements(progressing, failed))
 		Eventually(record.story(dependent)).Should(HaveExactElements(progressing))
@@ -265,12 +271,10 @@ var _ = Describe("A Model", func() {
 	It("has failed when the manager does not know its provider", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		model := &v1alpha1.Model{ObjectMeta: named(namespace, "strange"), Spec: elsewhere()}
-		agent := &v1alpha1.Agent{
-			ObjectMeta: named(namespace, "helper"),
-			Spec: v1alpha1.AgentSpec{
-				ConfigLayer: v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "strange"}},
-			},
-		}
+		agent := builder.Agent("helper").
+			In(namespace).
+			Layer(v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "strange"}}).
+			Obj()
 		create(ctx, model, agent)
 		Eventually(record.story(model)).Should(HaveExactElements(progressing, failed))
 		Eventually(record.story(agent)).Should(HaveExactElements(progressing))
@@ -285,26 +289,17 @@ var _ = Describe("A Model", func() {
 var _ = Describe("A Harness", func() {
 	It("is progressing until its parent comes", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		child := &v1alpha1.Harness{
-			ObjectMeta: named(namespace, "child"),
-			Spec:       v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "base"}},
-		}
+		child := builder.Harness("child").In(namespace).Parent("base").Obj()
 		create(ctx, child)
 		Eventually(readyReason(ctx, child)).Should(Equal(v1alpha1.ReasonHarnessNotFound))
-		create(ctx, &v1alpha1.Harness{ObjectMeta: named(namespace, "base")})
+		create(ctx, builder.Harness("base").In(namespace).Obj())
 		Eventually(record.story(child)).Should(HaveExactElements(progressing, finished))
 	})
 
 	It("has failed when it is its own ancestor", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		loop := &v1alpha1.Harness{
-			ObjectMeta: named(namespace, "loop"),
-			Spec:       v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "back"}},
-		}
-		back := &v1alpha1.Harness{
-			ObjectMeta: named(namespace, "back"),
-			Spec:       v1alpha1.HarnessSpec{ParentRef: &v1alpha1.LocalReference{Name: "loop"}},
-		}
+		loop := builder.Harness("loop").In(namespace).Parent("back").Obj()
+		back := builder.Harness("back").In(namespace).Parent("loop").Obj()
 		create(ctx, loop, back)
 		Eventually(record.story(loop)).Should(HaveExactElements(progressing, failed))
 		Eventually(record.story(back)).Should(HaveExactElements(progressing, failed))
@@ -312,7 +307,7 @@ var _ = Describe("A Harness", func() {
 
 	It("is suspended while it is archived, as an Agent is", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
-		harness := &v1alpha1.Harness{ObjectMeta: named(namespace, "base")}
+		harness := builder.Harness("base").In(namespace).Obj()
 		agent := &v1alpha1.Agent{
 			ObjectMeta: named(namespace, "helper"),
 			Spec:       v1alpha1.AgentSpec{Lifecycle: v1alpha1.LifecycleArchived},
@@ -329,7 +324,7 @@ var _ = Describe("A Harness", func() {
 	})
 
 	It("is terminating while something holds its deletion back", func(ctx context.Context) {
-		harness := &v1alpha1.Harness{ObjectMeta: named(newNamespace(ctx), "base")}
+		harness := builder.Harness("base").In(newNamespace(ctx)).Obj()
 		harness.Finalizers = []string{"example.org/hold"}
 		create(ctx, harness)
 		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished))
@@ -347,12 +342,8 @@ func stage(
 	tools ...*v1alpha1.Tool,
 ) *v1alpha1.Harness {
 	GinkgoHelper()
-	model := &v1alpha1.Model{
-		ObjectMeta: named(namespace, "simulated"),
-		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &script},
-	}
-	model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
-	harness := &v1alpha1.Harness{ObjectMeta: named(namespace, "base")}
+	model := builder.Model("simulated").In(namespace).Simulated(script).Default().Obj()
+	harness := builder.Harness("base").In(namespace).Obj()
 	for _, tool := range tools {
 		harness.Spec.Tools = append(harness.Spec.Tools, v1alpha1.LocalReference{Name: tool.Name})
 	}
@@ -366,55 +357,15 @@ func stage(
 
 // simulation is a script that calls one tool after another and then answers with text.
 func simulation(text string, tools ...string) v1alpha1.Simulation {
-	steps := []v1alpha1.SimulatedStep{}
+	steps := make([][]v1alpha1.SimulatedToolCall, 0, len(tools))
 	for _, tool := range tools {
-		steps = append(steps, v1alpha1.SimulatedStep{Calls: []v1alpha1.SimulatedToolCall{{Name: tool}}})
+		steps = append(steps, builder.Calls(tool))
 	}
-	return v1alpha1.Simulation{
-		Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: text},
-		ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: append(steps, v1alpha1.SimulatedStep{})},
-	}
+	return builder.Script(text, steps...)
 }
 
 func named(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
-}
-
-func session(namespace string) *v1alpha1.Session {
-	return &v1alpha1.Session{
-		ObjectMeta: named(namespace, "demo"),
-		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-	}
-}
-
-func turn(namespace, name string) *v1alpha1.Turn {
-	return &v1alpha1.Turn{
-		ObjectMeta: named(namespace, name),
-		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello."},
-	}
-}
-
-func jobTool(name string) *v1alpha1.Tool {
-	return &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ToolSpec{
-		Description: "A tool of the tests.",
-		SideEffect:  v1alpha1.SideEffectPure,
-		Job:         &v1alpha1.JobTool{Image: "capstan.dev/toolbox:test", Command: []string{"/toolbox", name}},
-	}}
-}
-
-func clientTool(name string) *v1alpha1.Tool {
-	return &v1alpha1.Tool{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.ToolSpec{Description: "A tool of the client.", Client: &v1alpha1.ClientTool{}},
-	}
-}
-
-func toolResult(namespace, name, turn, call string) *v1alpha1.ToolResult {
-	text := "yes"
-	return &v1alpha1.ToolResult{
-		ObjectMeta: named(namespace, name),
-		Spec:       v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: turn}, CallID: call, Result: &text},
-	}
 }
 
 // readyReason returns the reason of a Harness's condition Ready.

@@ -11,18 +11,15 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/config/crd"
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 // kinds are all of Capstan's.
@@ -41,12 +38,10 @@ func TestGitOps(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	suite.Configure(suite.Logger(), 30*time.Second, suite.Polling)
 	argo = startHealthEngine()
 
-	config = apiserver.Start().Config
+	config = suite.Start().Config
 	var err error
 	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{})
 	Expect(err).NotTo(HaveOccurred())
@@ -107,16 +102,12 @@ func elsewhere() v1alpha1.ModelSpec {
 // newNamespace returns a namespace of the spec's own.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "gitops-"}}
-	Expect(kit.Client.Create(ctx, namespace)).To(Succeed())
-	return namespace.Name
+	return suite.Namespace(ctx, kit.Client, "gitops-")
 }
 
 func create(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
-	for _, object := range objects {
-		Expect(kit.Client.Create(ctx, object)).To(Succeed())
-	}
+	suite.Create(ctx, kit.Client, objects...)
 }
 
 // change edits the spec of an object, as a commit in git would.

@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // archives are what is done when a model is asked with a system prompt, once.
@@ -56,10 +57,7 @@ func (h *hooks) asked(system string) {
 
 // question is the Turn that every scenario runs.
 func question() *v1alpha1.Turn {
-	return &v1alpha1.Turn{
-		ObjectMeta: metav1.ObjectMeta{Name: "demo-1"},
-		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "What is there to do?"},
-	}
+	return builder.Turn("demo-1").Input("What is there to do?").Obj()
 }
 
 // archived is the Harness of a world with the lifecycle Archived.

@@ -13,13 +13,14 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 var _ = Describe("The policies of an installation", func() {
 	It("hold for the test's own client, and let the kit run Turns", func(ctx context.Context) {
 		// They hold for the whole cluster, so that they get one of their own.
-		cfg := apiserver.Start().Config
+		cfg := suite.Start().Config
 		strict, err := capstantest.Start(context.Background(), cfg, capstantest.Options{
 			Policies: true,
 			Jobs:     func(capstantest.Call) (string, string, int) { return "worked", "", 0 },
@@ -29,31 +30,39 @@ var _ = Describe("The policies of an installation", func() {
 
 		meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
 		model := &v1alpha1.Model{ObjectMeta: meta("simulated"), Spec: v1alpha1.ModelSpec{
-			Provider: v1alpha1.ModelProviderSimulated,
-			Simulation: &v1alpha1.Simulation{
-				Response: &v1alpha1.SimulatedResponse{
-					Type: v1alpha1.SimulatedResponseTypeFixed,
-					Text: "{{tool:work}} {{tool:ask}} {{tool:pay}}",
-				},
-				ToolCalls: &v1alpha1.SimulatedToolCalls{
-					Sequence: []v1alpha1.SimulatedStep{
-						{Calls: []v1alpha1.SimulatedToolCall{{Name: "work"}, {Name: "ask"}, {Name: "pay"}}},
-						{},
-					},
-				},
-			},
+			Provider:   v1alpha1.ModelProviderSimulated,
+			Simulation: new(builder.Script("{{tool:work}} {{tool:ask}} {{tool:pay}}", builder.Calls("work", "ask", "pay"))),
 		}}
 		model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
 		for _, object := range []client.Object{
 			model,
-			&v1alpha1.Tool{ObjectMeta: meta("work"), Spec: v1alpha1.ToolSpec{Description: "Works.", Job: &v1alpha1.JobTool{Image: "example.org/work:1", Command: []string{"/work"}}}},
-			&v1alpha1.Tool{ObjectMeta: meta("ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}},
+			&v1alpha1.Tool{
+				ObjectMeta: meta("work"),
+				Spec: v1alpha1.ToolSpec{
+					Description: "Works.", Job: &v1alpha1.JobTool{Image: "example.org/work:1", Command: []string{"/work"}},
+				},
+			},
+			&v1alpha1.Tool{
+				ObjectMeta: meta("ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}},
+			},
 			&v1alpha1.Tool{ObjectMeta: meta("pay"), Spec: v1alpha1.ToolSpec{
-				Description: "Pays.", Policy: v1alpha1.ToolPolicyRequiresApproval, Job: &v1alpha1.JobTool{Image: "example.org/pay:1", Command: []string{"/pay"}},
+				Description: "Pays.", Policy: v1alpha1.ToolPolicyRequiresApproval, Job: &v1alpha1.JobTool{
+					Image: "example.org/pay:1", Command: []string{"/pay"},
+				},
 			}},
-			&v1alpha1.Harness{ObjectMeta: meta("base"), Spec: v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{Tools: []v1alpha1.LocalReference{{Name: "work"}, {Name: "ask"}, {Name: "pay"}}}}},
-			&v1alpha1.Session{ObjectMeta: meta("demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}},
-			&v1alpha1.Turn{ObjectMeta: meta("demo-1"), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello"}},
+			&v1alpha1.Harness{
+				ObjectMeta: meta("base"),
+				Spec: v1alpha1.HarnessSpec{
+					ConfigLayer: v1alpha1.ConfigLayer{Tools: []v1alpha1.LocalReference{{Name: "work"}, {Name: "ask"}, {Name: "pay"}}},
+				},
+			},
+			&v1alpha1.Session{
+				ObjectMeta: meta("demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
+			},
+			&v1alpha1.Turn{
+				ObjectMeta: meta("demo-1"),
+				Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello"},
+			},
 		} {
 			Expect(strict.Client.Create(ctx, object)).To(Succeed())
 		}

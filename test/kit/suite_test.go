@@ -10,17 +10,15 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/passes"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 func TestKit(t *testing.T) {
@@ -41,10 +39,8 @@ var (
 )
 
 var _ = BeforeSuite(func(context.Context) {
-	ctrl.SetLogger(reconciled.Count(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))))
-	SetDefaultEventuallyTimeout(20 * time.Second)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	config = apiserver.Start().Config
+	suite.Configure(reconciled.Count(suite.Logger()), 20*time.Second, suite.Polling)
+	config = suite.Start().Config
 	clock = capstantest.NewClock(start)
 	var err error
 	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{
@@ -64,31 +60,19 @@ func begin(ctx context.Context, tool *v1alpha1.Tool) string {
 
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kit-"}}
-	Expect(kit.Client.Create(ctx, namespace)).To(Succeed())
-	return namespace.Name
+	return suite.Namespace(ctx, kit.Client, "kit-")
 }
 
 // beginIn does so in a namespace that is there.
 func beginIn(ctx context.Context, namespace string, tool *v1alpha1.Tool) {
 	GinkgoHelper()
-	simulation := &v1alpha1.Simulation{
-		Response: &v1alpha1.SimulatedResponse{
-			Type: v1alpha1.SimulatedResponseTypeFixed,
-			Text: "I was told: {{tool:" + tool.Name + "}}",
-		},
-		ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{
-			{Calls: []v1alpha1.SimulatedToolCall{{Name: tool.Name}}}, {},
-		}},
-	}
+	script := builder.Script("I was told: {{tool:"+tool.Name+"}}", builder.Calls(tool.Name))
 	for _, object := range []client.Object{
-		&v1alpha1.Model{ObjectMeta: named("scripted"), Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: simulation}},
+		builder.Model("scripted").Simulated(script).Obj(),
 		tool,
-		&v1alpha1.Harness{ObjectMeta: named("base"), Spec: v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{
-			ModelRef: &v1alpha1.LocalReference{Name: "scripted"}, Tools: []v1alpha1.LocalReference{{Name: tool.Name}},
-		}}},
-		&v1alpha1.Session{ObjectMeta: named("demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}},
-		&v1alpha1.Turn{ObjectMeta: named("demo-1"), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Go."}},
+		builder.Harness("base").Model("scripted").Tools(tool.Name).Obj(),
+		builder.Session("demo").Obj(),
+		builder.Turn("demo-1").Input("Go.").Obj(),
 	} {
 		object.SetNamespace(namespace)
 		Expect(kit.Client.Create(ctx, object)).To(Succeed())

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/conditions"
 )
 
@@ -94,7 +95,7 @@ var _ = Describe("The manager's version", func() {
 	})
 
 	It("is in its User-Agent, by whose name the API server records its writes", func(ctx context.Context) {
-		harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: "identified"}}
+		harness := builder.Harness("identified").In(teamA).Obj()
 		Expect(admin.Create(ctx, harness)).To(Succeed())
 		Eventually(func() ([]metav1.ManagedFieldsEntry, error) {
 			err := admin.Get(ctx, client.ObjectKeyFromObject(harness), harness)
@@ -124,28 +125,18 @@ var _ = Describe("While a policy of the install is missing", func() {
 			Provider: v1alpha1.ModelProviderOpenAI, Model: "m", BaseURL: "https://127.0.0.1:1/v1",
 			SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
 		}}
-		simulated := &v1alpha1.Model{ObjectMeta: meta("simulated"), Spec: v1alpha1.ModelSpec{
-			Provider: v1alpha1.ModelProviderSimulated,
-			Simulation: &v1alpha1.Simulation{
-				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "Hello."},
-			},
-		}}
+		simulated := builder.Model("simulated").In(teamA).Simulated(builder.Script("Hello.")).Obj()
 		for _, object := range []client.Object{
 			&corev1.Secret{ObjectMeta: meta("key"), StringData: map[string]string{"token": "s3cret"}},
-			served, simulated, &v1alpha1.Harness{ObjectMeta: meta("base")},
+			served, simulated, builder.Harness("base").In(teamA).Obj(),
 		} {
 			Expect(admin.Create(ctx, object)).To(Succeed())
 		}
 		for _, model := range []string{"real", "simulated"} {
-			session := &v1alpha1.Session{
-				ObjectMeta: meta(model),
-				Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-			}
+			session := builder.Session(model).In(teamA).Obj()
 			session.Spec.ModelRef = &v1alpha1.LocalReference{Name: model}
 			Expect(admin.Create(ctx, session)).To(Succeed())
-			Expect(admin.Create(ctx, &v1alpha1.Turn{ObjectMeta: meta(model), Spec: v1alpha1.TurnSpec{
-				SessionRef: v1alpha1.LocalReference{Name: model}, Input: "Hello",
-			}})).To(Succeed())
+			Expect(admin.Create(ctx, builder.Turn(model).In(teamA).Session(model).Obj())).To(Succeed())
 		}
 		succeeded := func(name string) func() (metav1.Condition, error) {
 			return func() (metav1.Condition, error) {
@@ -182,21 +173,15 @@ var _ = Describe("While a policy of the install is missing", func() {
 
 var _ = Describe("A Model whose Secret the manager cannot read", func() {
 	It("says what to do, which mends it", func(ctx context.Context) {
-		meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "team-b", Name: name} }
-		session := &v1alpha1.Session{
-			ObjectMeta: meta("demo"),
-			Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-		}
+		meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: teamB, Name: name} }
+		session := builder.Session("demo").In(teamB).Obj()
 		session.Spec.ModelRef = &v1alpha1.LocalReference{Name: "real"}
-		turn := &v1alpha1.Turn{
-			ObjectMeta: meta("demo-1"),
-			Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello"},
-		}
+		turn := builder.Turn("demo-1").In(teamB).Obj()
 		model := &v1alpha1.Model{ObjectMeta: meta("real"), Spec: v1alpha1.ModelSpec{
 			Provider: v1alpha1.ModelProviderOpenAI, Model: "m", BaseURL: "https://127.0.0.1:1/v1",
 			SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
 		}}
-		for _, object := range []client.Object{turn, session, &v1alpha1.Harness{ObjectMeta: meta("base")}, model} {
+		for _, object := range []client.Object{turn, session, builder.Harness("base").In(teamB).Obj(), model} {
 			Expect(admin.Create(ctx, object)).To(Succeed())
 		}
 		ready := func() (metav1.Condition, error) {
@@ -226,15 +211,17 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 		}
 		Eventually(
 			says,
-		).Should(ContainSubstring(`Model "real" is not ready (RoleMissing). The manager has no permission to read Secret "key".`))
-		conditions.Print(ctx, admin, "without the RoleBinding for Secrets", "team-b")
+		).Should(
+			ContainSubstring(`Model "real" is not ready (RoleMissing). The manager has no permission to read Secret "key".`),
+		)
+		conditions.Print(ctx, admin, "without the RoleBinding for Secrets", teamB)
 		mend(v1alpha1.ReasonRoleMissing)
 		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (SecretMissing). Secret "key" does not exist.`))
-		conditions.Print(ctx, admin, "with the RoleBinding, without the Secret", "team-b")
+		conditions.Print(ctx, admin, "with the RoleBinding, without the Secret", teamB)
 		mend(v1alpha1.ReasonSecretMissing)
 		Eventually(ready).Should(HaveField("Status", metav1.ConditionTrue))
 		Eventually(says).ShouldNot(ContainSubstring("is not ready"), "the Turn goes on by itself")
-		conditions.Print(ctx, admin, "with the RoleBinding and the Secret", "team-b")
+		conditions.Print(ctx, admin, "with the RoleBinding and the Secret", teamB)
 
 		// Without a Turn no call finds out that the key is missing: only the annotation makes the manager look.
 		Expect(admin.Delete(ctx, turn)).To(Succeed())

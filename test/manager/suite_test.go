@@ -19,16 +19,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 const (
 	install     = "../../config/namespaced"
 	teamA       = "team-a"
+	teamB       = "team-b"
 	managerUser = "system:serviceaccount:capstan-system:capstan-manager"
 	// version is stamped into the binary.
 	version = "v1.2.3-test"
@@ -38,7 +37,7 @@ var (
 	// admin is a user of the group system:masters.
 	admin     client.Client
 	clientset kubernetes.Interface
-	server    *apiserver.Server
+	server    *suite.Server
 	binary    string
 	// metrics and probes are where the manager serves them.
 	metrics, probes string
@@ -50,9 +49,7 @@ func TestManager(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
-	SetDefaultEventuallyTimeout(time.Minute)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	suite.Configure(suite.Logger(), time.Minute, 50*time.Millisecond)
 	directory := GinkgoT().TempDir()
 	binary = filepath.Join(directory, "manager")
 	build := exec.CommandContext(ctx, "go", "build", "-o", binary,
@@ -62,11 +59,11 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	output, err := build.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))
 
-	server = apiserver.Start()
-	admin = apiserver.Client(server.Config)
+	server = suite.Start()
+	admin = suite.Client(server.Config)
 	clientset, err = kubernetes.NewForConfig(server.Config)
 	Expect(err).NotTo(HaveOccurred())
-	for _, namespace := range []string{teamA, "team-b"} {
+	for _, namespace := range []string{teamA, teamB} {
 		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	}
 	server.Kubectl(ctx, "apply", "--server-side", "-k", install)

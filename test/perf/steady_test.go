@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/passes"
 )
 
@@ -33,7 +34,7 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 			began := time.Now()
 			done := newNamespace(
 				ctx,
-				v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "done"}},
+				builder.Script("done"),
 			)
 			waiting := newNamespace(
 				ctx,
@@ -45,28 +46,31 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 						Job:         &v1alpha1.JobTool{Image: "capstan.dev/toolbox:test", Command: []string{"/toolbox", "work"}},
 					},
 				},
-				&v1alpha1.Tool{
-					ObjectMeta: metav1.ObjectMeta{Name: "ask-ann"},
-					Spec:       v1alpha1.ToolSpec{Description: "Asks Ann.", Client: &v1alpha1.ClientTool{}},
-				},
+				builder.ClientTool("ask-ann").Obj(),
 			)
 			for s := range finishedSessions {
 				session := fmt.Sprintf("done-%d", s)
-				create(ctx, newSession(done, session))
+				create(ctx, builder.Session(session).In(done).Obj())
 				for t := range finishedTurns / finishedSessions {
-					create(ctx, newTurn(done, session, fmt.Sprintf("%s-%d", session, t)))
+					create(ctx, builder.Turn(fmt.Sprintf("%s-%d", session, t)).In(done).Session(session).Obj())
 				}
 			}
 			for s := range waitingTurns {
 				session := fmt.Sprintf("waiting-%d", s)
-				create(ctx, newSession(waiting, session))
-				create(ctx, newTurn(waiting, session, session+"-1"))
-				create(ctx, newTurn(waiting, session, session+"-2"))
+				create(ctx, builder.Session(session).In(waiting).Obj())
+				create(ctx, builder.Turn(session+"-1").In(waiting).Session(session).Obj())
+				create(ctx, builder.Turn(session+"-2").In(waiting).Session(session).Obj())
 			}
 			Eventually(ctx, phases(ctx, done)).WithTimeout(5 * time.Minute).WithPolling(time.Second).
 				Should(Equal(map[v1alpha1.TurnPhase]int{v1alpha1.TurnPhaseSucceeded: finishedTurns}))
 			Eventually(ctx, phases(ctx, waiting)).WithTimeout(5 * time.Minute).WithPolling(time.Second).
-				Should(Equal(map[v1alpha1.TurnPhase]int{v1alpha1.TurnPhaseWaitingForToolResults: waitingTurns, v1alpha1.TurnPhaseQueued: waitingTurns}))
+				Should(
+					Equal(
+						map[v1alpha1.TurnPhase]int{
+							v1alpha1.TurnPhaseWaitingForToolResults: waitingTurns, v1alpha1.TurnPhaseQueued: waitingTurns,
+						},
+					),
+				)
 			show("all Turns ended or waited after", took(began))
 
 			made, sent := atRest(ctx), requests.all()
@@ -74,10 +78,16 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 			Expect(made["turn"]).To(BeNumerically(">=", finishedTurns+waitingTurns), "the metric is not the one that counts")
 			Expect(
 				requests.writes(),
-			).To(HaveKeyWithValue("PATCH turns/status", BeNumerically(">=", 2*finishedTurns)), "the requests are not those that count")
+			).To(
+				HaveKeyWithValue("PATCH turns/status", BeNumerically(">=", 2*finishedTurns)),
+				"the requests are not those that count",
+			)
 			Expect(
 				requests.writes(),
-			).To(And(HaveKeyWithValue("POST jobs", waitingTurns), HaveKeyWithValue("POST serviceaccounts", 1)), "one for the first Job of the namespace")
+			).To(
+				And(HaveKeyWithValue("POST jobs", waitingTurns), HaveKeyWithValue("POST serviceaccounts", 1)),
+				"one for the first Job of the namespace",
+			)
 			rested := map[string]passes.Counts{done: reconciled.In(done), waiting: reconciled.In(waiting)}
 			Consistently(ctx, func() (map[string]float64, error) {
 				for namespace, before := range rested {
@@ -120,10 +130,5 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 
 // asking is a model that calls a tool and asks a client, and then answers.
 func asking() v1alpha1.Simulation {
-	return v1alpha1.Simulation{
-		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "Ann said {{tool:ask-ann}}."},
-		ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{
-			{Calls: []v1alpha1.SimulatedToolCall{{Name: "work"}, {Name: "ask-ann"}}}, {},
-		}},
-	}
+	return builder.Script("Ann said {{tool:ask-ann}}.", builder.Calls("work", "ask-ann"))
 }

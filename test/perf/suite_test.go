@@ -8,17 +8,15 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/passes"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 // reconciled names in a failure the objects whose passes were not to come.
@@ -35,8 +33,8 @@ var (
 )
 
 var _ = BeforeSuite(func() {
-	ctrl.SetLogger(reconciled.Count(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true))))
-	config = apiserver.Start().Config
+	ctrl.SetLogger(reconciled.Count(suite.Logger()))
+	config = suite.Start().Config
 	config.QPS = -1
 })
 
@@ -52,42 +50,14 @@ func start(requests *traffic) {
 // newNamespace returns a namespace with a model that follows the script, the Tools, and a Harness that offers them.
 func newNamespace(ctx context.Context, script v1alpha1.Simulation, tools ...*v1alpha1.Tool) string {
 	GinkgoHelper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "perf-"}}
-	create(ctx, namespace)
-	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace.Name, Name: name} }
-	model := &v1alpha1.Model{
-		ObjectMeta: in("simulated"),
-		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &script},
-	}
-	model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
-	create(ctx, model)
-	harness := &v1alpha1.Harness{ObjectMeta: in("base")}
-	for _, tool := range tools {
-		tool.Namespace = namespace.Name
-		create(ctx, tool)
-		harness.Spec.Tools = append(harness.Spec.Tools, v1alpha1.LocalReference{Name: tool.Name})
-	}
-	create(ctx, harness)
-	return namespace.Name
+	namespace := suite.Namespace(ctx, kit.Client, "perf-")
+	create(ctx, builder.Stage(namespace, script, tools...)...)
+	return namespace
 }
 
-func newSession(namespace, name string) *v1alpha1.Session {
-	return &v1alpha1.Session{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-	}
-}
-
-func newTurn(namespace, session, name string) *v1alpha1.Turn {
-	return &v1alpha1.Turn{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: session}, Input: "Please."},
-	}
-}
-
-func create(ctx context.Context, object client.Object) {
+func create(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
-	Expect(kit.Client.Create(ctx, object)).To(Succeed())
+	suite.Create(ctx, kit.Client, objects...)
 }
 
 // phases says how many Turns of a namespace are in each phase.

@@ -25,6 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 const (
@@ -36,8 +37,8 @@ const (
 	plainWrites = 5
 )
 
-// BenchmarkPlainTurns reports how many Turns a second the manager runs, as a ratio to the ceiling of the same API server
-// in the same run: with the manager off, as many clients make the same writes for as many Turns.
+// BenchmarkPlainTurns reports how many Turns a second the manager runs, as a ratio to the ceiling of the same API
+// server in the same run: with the manager off, as many clients make the same writes for as many Turns.
 //
 // Run it with the assets of the suites: go test ./test/perf -run '^$' -bench PlainTurns -benchtime 1x
 func BenchmarkPlainTurns(b *testing.B) {
@@ -130,30 +131,20 @@ func (s *benchServer) recordTurn(b *testing.B) []write {
 			return next.RoundTrip(r)
 		})
 	})
-	simulation := v1alpha1.Simulation{
-		Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "done"},
-	}
-	model := &v1alpha1.Model{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.space, Name: "simulated"},
-		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &simulation},
-	}
-	model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
-	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.space}}, model,
-		&v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: s.space, Name: "base"}},
-	} {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.space}}
+	for _, object := range append([]client.Object{namespace}, builder.Stage(s.space, builder.Script("done"))...) {
 		if err := s.client.Create(b.Context(), object); err != nil {
 			b.Fatal(err)
 		}
 	}
-	session := newSession(s.space, "template-session")
+	session := builder.Session("template-session").In(s.space).Obj()
 	if err := s.create(b.Context(), session); err != nil {
 		b.Fatal(err)
 	}
 	lock.Lock()
 	recording = true
 	lock.Unlock()
-	turn := newTurn(s.space, session.Name, "template-turn")
+	turn := builder.Turn("template-turn").In(s.space).Session(session.Name).Obj()
 	if err := s.client.Create(b.Context(), turn); err != nil {
 		b.Fatal(err)
 	}
@@ -218,7 +209,7 @@ func (s *benchServer) rate(b *testing.B, run func(context.Context, []*v1alpha1.S
 	s.round++
 	sessions := make([]*v1alpha1.Session, benchClients)
 	for i := range sessions {
-		sessions[i] = newSession(s.space, fmt.Sprintf("round-%d-session-%d", s.round, i))
+		sessions[i] = builder.Session(fmt.Sprintf("round-%d-session-%d", s.round, i)).In(s.space).Obj()
 		if err := s.client.Create(b.Context(), sessions[i]); err != nil {
 			b.Fatal(err)
 		}
@@ -251,7 +242,7 @@ func (s *benchServer) createTurns(ctx context.Context, sessions []*v1alpha1.Sess
 	for _, session := range sessions {
 		group.Go(func() error {
 			for t := range benchTurns {
-				turn := newTurn(s.space, session.Name, fmt.Sprintf("%s-%d", session.Name, t))
+				turn := builder.Turn(fmt.Sprintf("%s-%d", session.Name, t)).In(s.space).Session(session.Name).Obj()
 				if err := s.client.Create(ctx, turn); err != nil {
 					return err
 				}

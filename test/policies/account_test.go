@@ -16,13 +16,14 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 // managerAsAdmin has the manager's name and every right: only policies hold it.
 func managerAsAdmin() client.Client {
 	GinkgoHelper()
-	return apiserver.Client(impersonating(managerUser, "system:masters"))
+	return suite.Client(impersonating(managerUser, "system:masters"))
 }
 
 var _ = Describe("The policy manager-jobs", func() {
@@ -36,7 +37,7 @@ var _ = Describe("The policy manager-jobs", func() {
 	)
 
 	It("lets the manager create the Jobs of tool calls", func(ctx context.Context) {
-		turn := stored(ctx, admin, newTurn("held"))
+		turn := stored(ctx, admin, builder.Turn("held").In(teamA).Obj())
 		accepts(creating(ctx, as(managerUser), callJob(turn, newTool("tool"))))
 		definition := newTool("tool", fromSecret("A", "held"))
 		definition.Spec.Job.Network = v1alpha1.NetworkReachNone
@@ -49,7 +50,7 @@ var _ = Describe("The policy manager-jobs", func() {
 	})
 
 	It("lets it create nothing else, whatever rights it has", func(ctx context.Context) {
-		turn := stored(ctx, admin, newTurn("held"))
+		turn := stored(ctx, admin, builder.Turn("held").In(teamA).Obj())
 		pod := func(change func(*corev1.PodSpec)) func(*batchv1.Job) {
 			return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }
 		}
@@ -72,12 +73,18 @@ var _ = Describe("The policy manager-jobs", func() {
 			"no account":         {pod(func(p *corev1.PodSpec) { p.ServiceAccountName = "" }), account},
 			"a token by default": {pod(func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = nil }), account},
 			"privileged": {pod(func(p *corev1.PodSpec) {
-				p.Containers[0].SecurityContext.Privileged, p.Containers[0].SecurityContext.AllowPrivilegeEscalation = ptr.To(true), nil
+				p.Containers[0].SecurityContext.Privileged, p.Containers[0].SecurityContext.AllowPrivilegeEscalation = ptr.To(
+					true,
+				), nil
 			}), unrestricted},
-			"escalation":         {pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil }), unrestricted},
-			"no context":         {pod(func(p *corev1.PodSpec) { p.InitContainers[0].SecurityContext = nil }), unrestricted},
-			"root":               {pod(func(p *corev1.PodSpec) { p.SecurityContext.RunAsNonRoot = nil }), unrestricted},
-			"root in particular": {pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.RunAsUser = ptr.To[int64](0) }), unrestricted},
+			"escalation": {
+				pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil }), unrestricted,
+			},
+			"no context": {pod(func(p *corev1.PodSpec) { p.InitContainers[0].SecurityContext = nil }), unrestricted},
+			"root":       {pod(func(p *corev1.PodSpec) { p.SecurityContext.RunAsNonRoot = nil }), unrestricted},
+			"root in particular": {
+				pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.RunAsUser = ptr.To[int64](0) }), unrestricted,
+			},
 			"capabilities": {pod(func(p *corev1.PodSpec) {
 				p.Containers[0].SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"}
 			}), unrestricted},
@@ -92,7 +99,9 @@ var _ = Describe("The policy manager-jobs", func() {
 				p.SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
 			}), unrestricted},
 			"no AppArmor in particular": {pod(func(p *corev1.PodSpec) {
-				p.InitContainers[0].SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+				p.InitContainers[0].SecurityContext.AppArmorProfile = &corev1.AppArmorProfile{
+					Type: corev1.AppArmorProfileTypeUnconfined,
+				}
 			}), unrestricted},
 			"no AppArmor by annotation": {func(j *batchv1.Job) {
 				j.Spec.Template.Annotations["container.apparmor.security.beta.kubernetes.io/tool"] = "unconfined"
@@ -107,7 +116,9 @@ var _ = Describe("The policy manager-jobs", func() {
 				p.SecurityContext.Sysctls = []corev1.Sysctl{{Name: "kernel.shm_rmid_forced", Value: "0"}}
 			}), unrestricted},
 			"Windows": {pod(func(p *corev1.PodSpec) {
-				p.SecurityContext.WindowsOptions = &corev1.WindowsSecurityContextOptions{RunAsUserName: ptr.To("ContainerAdministrator")}
+				p.SecurityContext.WindowsOptions = &corev1.WindowsSecurityContextOptions{
+					RunAsUserName: ptr.To("ContainerAdministrator"),
+				}
 			}), unrestricted},
 			"a probe of another host": {pod(func(p *corev1.PodSpec) {
 				p.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
@@ -123,17 +134,26 @@ var _ = Describe("The policy manager-jobs", func() {
 				p.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
 			}), volume},
 			"a Secret as a volume": {pod(func(p *corev1.PodSpec) {
-				p.Volumes = append(p.Volumes, corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}})
+				p.Volumes = append(
+					p.Volumes,
+					corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
+				)
 			}), volume},
 			"a further directory": {pod(func(p *corev1.PodSpec) {
-				p.Volumes = append(p.Volumes, corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+				p.Volumes = append(
+					p.Volumes, corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+				)
 			}), volume},
 			"a whole Secret": {pod(func(p *corev1.PodSpec) {
-				p.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}}
+				p.Containers[0].EnvFrom = []corev1.EnvFromSource{
+					{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}},
+				}
 			}), environment},
 			"a ConfigMap": {pod(func(p *corev1.PodSpec) {
 				p.Containers[0].Env = append(p.Containers[0].Env, corev1.EnvVar{Name: "A", ValueFrom: &corev1.EnvVarSource{
-					ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "k"},
+					ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
+						LocalObjectReference: corev1.LocalObjectReference{Name: "s"}, Key: "k",
+					},
 				}})
 			}), environment},
 		} {
@@ -159,7 +179,7 @@ var _ = Describe("The policy manager-jobs", func() {
 	})
 
 	It("lets it change none, and delete its own only", func(ctx context.Context) {
-		turn := stored(ctx, admin, newTurn("held"))
+		turn := stored(ctx, admin, builder.Turn("held").In(teamA).Obj())
 		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
 		plain := stored(ctx, admin, plainJob("theirs"))
 		refuses(
@@ -170,7 +190,9 @@ var _ = Describe("The policy manager-jobs", func() {
 		accepts(func() error {
 			return as(
 				managerUser,
-			).DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(teamA), client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)},
+			).DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(teamA), client.MatchingLabels{
+				v1alpha1.LabelTurnUID: string(turn.UID),
+			},
 				client.DryRunAll)
 		})
 		refuses(
@@ -252,7 +274,9 @@ var _ = Describe("The policy manager-network-policies", func() {
 			"name":     func(p *networkingv1.NetworkPolicy) { p.Name = "other" },
 			"selector": func(p *networkingv1.NetworkPolicy) { p.Spec.PodSelector = metav1.LabelSelector{} },
 			"expression": func(p *networkingv1.NetworkPolicy) {
-				p.Spec.PodSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: metav1.LabelSelectorOpExists}}
+				p.Spec.PodSelector.MatchExpressions = []metav1.LabelSelectorRequirement{
+					{Key: "a", Operator: metav1.LabelSelectorOpExists},
+				}
 			},
 			"opens": func(p *networkingv1.NetworkPolicy) { p.Spec.Egress = []networkingv1.NetworkPolicyEgressRule{{}} },
 			"ingress": func(p *networkingv1.NetworkPolicy) {
@@ -290,8 +314,12 @@ var _ = Describe("The policy manager-service-accounts", func() {
 			"label":        func(s *corev1.ServiceAccount) { s.Labels = nil },
 			"token":        func(s *corev1.ServiceAccount) { s.AutomountServiceAccountToken = ptr.To(true) },
 			"unsaid token": func(s *corev1.ServiceAccount) { s.AutomountServiceAccountToken = nil },
-			"pull secrets": func(s *corev1.ServiceAccount) { s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}} },
-			"secrets":      func(s *corev1.ServiceAccount) { s.Secrets = []corev1.ObjectReference{{Name: "token"}} },
+			"pull secrets": func(
+				s *corev1.ServiceAccount,
+			) {
+				s.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
+			},
+			"secrets": func(s *corev1.ServiceAccount) { s.Secrets = []corev1.ObjectReference{{Name: "token"}} },
 			"an identity in the cloud": func(s *corev1.ServiceAccount) {
 				s.Annotations = map[string]string{"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/admin"}
 			},
@@ -329,7 +357,7 @@ var _ = Describe("The policy manager-service-accounts", func() {
 func callPod(ctx context.Context, definition *v1alpha1.Tool) *corev1.Pod {
 	GinkgoHelper()
 	definition.Spec.SideEffect = v1alpha1.SideEffectAtMostOnce
-	turn := stored(ctx, admin, newTurn("called"))
+	turn := stored(ctx, admin, builder.Turn("called").In(teamA).Obj())
 	job := stored(ctx, as(managerUser), callJob(turn, definition))
 	return stored(ctx, as(jobController), podOf(job))
 }

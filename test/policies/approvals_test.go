@@ -14,6 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // paying is a Model that calls the tool pay once in each Turn, with the given arguments.
@@ -67,13 +68,15 @@ var _ = Describe("An approval is for what was approved", func() {
 		mallory, mallorysName = newUser(ctx, "capstan-edit")
 		ann, annsName = newUser(ctx, "capstan-approve")
 		platform, _ = newUser(ctx, "capstan-tools")
-		harness := newHarness("base")
+		harness := builder.Harness("base").In(teamA).Obj()
 		harness.Spec.Tools = []v1alpha1.LocalReference{{Name: "pay"}}
-		for _, object := range []client.Object{paying("small", small), paying("large", large), harness, payTool("example.org/pay:1")} {
+		for _, object := range []client.Object{
+			paying("small", small), paying("large", large), harness, payTool("example.org/pay:1"),
+		} {
 			stored(ctx, platform, object)
 		}
 		for session, model := range map[string]string{"one": "small", "two": "large"} {
-			of := newSession(session)
+			of := builder.Session(session).In(teamA).Obj()
 			of.Spec.ModelRef = &v1alpha1.LocalReference{Name: model}
 			stored(ctx, mallory, of)
 		}
@@ -87,7 +90,7 @@ var _ = Describe("An approval is for what was approved", func() {
 	// sends has mallory send a message, and gives the Turn once it waits.
 	sends := func(ctx context.Context, session string) *v1alpha1.Turn {
 		GinkgoHelper()
-		turn := newTurn("pay-1")
+		turn := builder.Turn("pay-1").In(teamA).Obj()
 		turn.Spec.SessionRef.Name = session
 		stored(ctx, mallory, turn)
 		Eventually(kit.Turn(ctx, teamA, "pay-1")).Should(capstantest.WaitForApproval("pay"))
@@ -119,7 +122,9 @@ var _ = Describe("An approval is for what was approved", func() {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(turn).To(capstantest.WaitForApproval("pay"))
 			var jobs batchv1.JobList
-			g.Expect(admin.List(ctx, &jobs, client.InNamespace(teamA), client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)})).
+			g.Expect(
+				admin.List(ctx, &jobs, client.InNamespace(teamA), client.MatchingLabels{v1alpha1.LabelTurnUID: string(turn.UID)}),
+			).
 				To(Succeed())
 			g.Expect(jobs.Items).To(BeEmpty())
 			g.Expect(done()).To(BeEmpty())
@@ -203,7 +208,7 @@ var _ = Describe("An approval is for what was approved", func() {
 		accepts(creating(ctx, both, rejection))
 
 		By("naming somebody else as the submitter, which the manager compares")
-		turn := newTurn("pay-1")
+		turn := builder.Turn("pay-1").In(teamA).Obj()
 		turn.Spec.SessionRef.Name, turn.Spec.SubmittedBy = "one", mallorysName
 		stored(ctx, mallory, turn)
 		Eventually(kit.Turn(ctx, teamA, "pay-1")).Should(capstantest.WaitForApproval("pay"))
@@ -224,10 +229,10 @@ var _ = Describe("An approval is for what was approved", func() {
 var _ = Describe("A Turn's submittedBy", func() {
 	It("is the user who creates the Turn, and cannot be changed", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-edit")
-		turn := newTurn("mine")
+		turn := builder.Turn("mine").In(teamA).Obj()
 		turn.Spec.SubmittedBy = name
 		accepts(creating(ctx, user, turn))
-		accepts(creating(ctx, user, newTurn("anonymous")))
+		accepts(creating(ctx, user, builder.Turn("anonymous").In(teamA).Obj()))
 		forged := turn.DeepCopy()
 		forged.Spec.SubmittedBy = "somebody-else"
 		refuses(creating(ctx, user, forged), "submittedBy must be your own user name, "+name)

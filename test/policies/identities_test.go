@@ -18,15 +18,13 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/config/crd"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // gets lets a user read Secrets of these names.
 func gets(secrets ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{
-		APIGroups:     []string{""},
-		Resources:     []string{"secrets"},
-		Verbs:         []string{"get"},
-		ResourceNames: secrets,
+		APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}, ResourceNames: secrets,
 	}
 }
 
@@ -40,7 +38,8 @@ func notYourKey(secret string) string {
 	return fmt.Sprintf(refusal, secret)
 }
 
-const bound = "is bound to hosts by capstan.dev/allowed-hosts and cannot be given to a tool that runs as a Job, which could send it anywhere."
+const bound = "is bound to hosts by capstan.dev/allowed-hosts and cannot be given to a tool that runs as a Job, which " +
+	"could send it anywhere."
 
 var _ = Describe("The policy tool-identities", func() {
 	It("lets a Tool name a Secret that its writer may get", func(ctx context.Context) {
@@ -140,7 +139,8 @@ var _ = Describe("The policy tool-identities", func() {
 		accepts(creating(ctx, user, running("mine")))
 		refuses(
 			creating(ctx, user, running("theirs")),
-			`you are not allowed to use ServiceAccount "theirs": a Tool that runs as it requires permission to create serviceaccounts/token for it.`,
+			`you are not allowed to use ServiceAccount "theirs": a Tool that runs as it requires permission to create `+
+				`serviceaccounts/token for it.`,
 		)
 		clusterEditor, _ := newUser(ctx, clusterEdit, "capstan-tools")
 		accepts(creating(ctx, clusterEditor, running("theirs")))
@@ -172,7 +172,7 @@ var _ = Describe("The policies bound-secrets", func() {
 			user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("free", "to-bind")))
 			stored(ctx, admin, newSecret("free"))
 			secret := stored(ctx, admin, newSecret("to-bind"))
-			turn := stored(ctx, admin, newTurn("bound"))
+			turn := stored(ctx, admin, builder.Turn("bound").In(teamA).Obj())
 			tool, free := newTool("tool", fromSecret("A", "to-bind")), newTool("tool", fromSecret("A", "free"))
 			accepts(creating(ctx, user, tool))
 			accepts(creating(ctx, as(managerUser), callJob(turn, tool)))
@@ -208,7 +208,9 @@ var _ = Describe("The policy bound-secrets-tools", func() {
 			tool.Spec.HTTP.URL = url
 			return tool
 		}
-		for _, url := range []string{"https://api.example.org/v1", "https://API.example.org:443", "https://other.example:8443/?a=b"} {
+		for _, url := range []string{
+			"https://api.example.org/v1", "https://API.example.org:443", "https://other.example:8443/?a=b",
+		} {
 			accepts(creating(ctx, user, to(url)))
 		}
 		for url, place := range map[string]string{
@@ -279,7 +281,9 @@ var _ = Describe("The policy bound-secrets-models", func() {
 			made.Spec.Provider, made.Spec.BaseURL = provider, url
 			return made
 		}
-		for _, url := range []string{"", "https://api.anthropic.com/v1", "https://API.Anthropic.com:443", "https://other.example:8443/anthropic"} {
+		for _, url := range []string{
+			"", "https://api.anthropic.com/v1", "https://API.Anthropic.com:443", "https://other.example:8443/anthropic",
+		} {
 			accepts(creating(ctx, user, to(v1alpha1.ModelProviderAnthropic, url)))
 		}
 		for url, place := range map[string]string{
@@ -294,7 +298,8 @@ var _ = Describe("The policy bound-secrets-models", func() {
 			)
 		}
 		for provider, place := range map[v1alpha1.ModelProvider]string{
-			v1alpha1.ModelProviderOpenAI: "api.openai.com:443", v1alpha1.ModelProviderGoogle: "generativelanguage.googleapis.com:443",
+			v1alpha1.ModelProviderOpenAI: "api.openai.com:443",
+			v1alpha1.ModelProviderGoogle: "generativelanguage.googleapis.com:443",
 		} {
 			refuses(creating(ctx, admin, to(provider, "")), "cannot be sent to "+place+".")
 		}
@@ -311,7 +316,9 @@ var _ = Describe("The policy bound-secrets-models", func() {
 		secret := newSecret("bound-own")
 		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "nowhere.example"}
 		stored(ctx, admin, secret)
-		for _, provider := range []v1alpha1.ModelProvider{v1alpha1.ModelProviderAnthropic, v1alpha1.ModelProviderOpenAI, v1alpha1.ModelProviderGoogle} {
+		for _, provider := range []v1alpha1.ModelProvider{
+			v1alpha1.ModelProviderAnthropic, v1alpha1.ModelProviderOpenAI, v1alpha1.ModelProviderGoogle,
+		} {
 			own := newRealModel("model", "bound-own")
 			own.Spec.Provider = provider
 			endpoint, err := url.Parse(model.Endpoint(own))
@@ -353,8 +360,8 @@ var _ = Describe("A Secret that is planted", func() {
 		refuses(creating(ctx, user, plainJob("x")), cannot)
 		refuses(creating(ctx, user, podOf(plainJob("x"))), cannot)
 		refuses(func() error {
-			return user.SubResource("token").
-				Create(ctx, &corev1.ServiceAccount{ObjectMeta: named("default")}, tokenRequest(), &client.SubResourceCreateOptions{})
+			account := &corev1.ServiceAccount{ObjectMeta: named("default")}
+			return user.SubResource("token").Create(ctx, account, tokenRequest())
 		}, cannot)
 		By("through a Tool of his own")
 		accepts(creating(ctx, user, newTool("own")))
@@ -463,7 +470,9 @@ var _ = Describe("A Secret that is planted", func() {
 			for _, version := range definition.Spec.Versions {
 				walk("", *version.Schema.OpenAPIV3Schema, func(path string) {
 					lower := strings.ToLower(path)
-					for _, word := range []string{"secret", "serviceaccount", "configmap", "credential", "password", "volume", "hostpath", "envfrom"} {
+					for _, word := range []string{
+						"secret", "serviceaccount", "configmap", "credential", "password", "volume", "hostpath", "envfrom",
+					} {
 						if strings.Contains(lower, word) && strings.HasPrefix(path, "spec") {
 							found = append(found, definition.Spec.Names.Kind+" "+path)
 							break

@@ -19,7 +19,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 // managerRights is all that the manager may do in a namespace that it works in. It grows on purpose only: a line more
@@ -82,7 +83,7 @@ func rightsIn(ctx context.Context, namespace string) []string {
 	review := &authorizationv1.SelfSubjectRulesReview{
 		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
 	}
-	Expect(apiserver.Client(impersonating(managerUser, accountGroups...)).Create(ctx, review)).To(Succeed())
+	Expect(suite.Client(impersonating(managerUser, accountGroups...)).Create(ctx, review)).To(Succeed())
 	Expect(review.Status.Incomplete).To(BeFalse())
 	verbs := map[string][]string{}
 	for _, rule := range review.Status.ResourceRules {
@@ -166,7 +167,9 @@ var _ = Describe("The manager's account", func() {
 			Expect(transport.refused()).To(BeEmpty(), "nothing was asked for that the account has no right to")
 			Expect(
 				transport.asked(),
-			).To(And(ContainElement(ContainSubstring("/namespaces/"+teamB+"/")), Not(ContainElement(ContainSubstring(elsewhere)))))
+			).To(
+				And(ContainElement(ContainSubstring("/namespaces/"+teamB+"/")), Not(ContainElement(ContainSubstring(elsewhere)))),
+			)
 		},
 	)
 
@@ -185,7 +188,7 @@ var _ = Describe("The manager's account", func() {
 		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "api.example.org"}
 		Expect(admin.Update(ctx, secret)).To(Succeed())
 		refuses(creating(ctx, admin, newTool("probe", fromSecret("TOKEN", "weather"))), bound)
-		stored(ctx, admin, newTurn("demo-2"))
+		stored(ctx, admin, builder.Turn("demo-2").In(teamA).Obj())
 		Eventually(kit.Turn(ctx, teamA, "demo-2")).Should(capstantest.WaitForTools("ask"))
 		turn, err := kit.Turn(ctx, teamA, "demo-2")()
 		Expect(err).NotTo(HaveOccurred())
@@ -201,24 +204,30 @@ func agent() []client.Object {
 	model := newModel("simulated")
 	model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
 	model.Spec.Simulation.ToolCalls = &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{
-		{Calls: []v1alpha1.SimulatedToolCall{{Name: "weather"}, {Name: "book"}, {Name: "ask"}}}, {},
+		{Calls: builder.Calls("weather", "book", "ask")}, {},
 	}}
 	weather := newTool("weather", fromSecret("TOKEN", "weather"))
 	weather.Spec.Job.Network = v1alpha1.NetworkReachNone
 	weather.Spec.Job.ServiceAccountName = "default"
 	book := newTool("book")
 	book.Spec.SideEffect = v1alpha1.SideEffectAtMostOnce
-	ask := &v1alpha1.Tool{
-		ObjectMeta: named("ask"),
-		Spec:       v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}},
-	}
-	harness := newHarness("base")
+	ask := builder.ClientTool("ask").In(teamA).Obj()
+	harness := builder.Harness("base").In(teamA).Obj()
 	harness.Spec.Tools = []v1alpha1.LocalReference{{Name: "weather"}, {Name: "book"}, {Name: "ask"}}
 	account := &corev1.ServiceAccount{
 		ObjectMeta:                   metav1.ObjectMeta{Namespace: teamA, Name: "default"},
 		AutomountServiceAccountToken: ptr.To(false),
 	}
-	return []client.Object{account, model, weather, book, ask, harness, newSession("demo"), newTurn("demo-1")}
+	return []client.Object{
+		account,
+		model,
+		weather,
+		book,
+		ask,
+		harness,
+		builder.Session("demo").In(teamA).Obj(),
+		builder.Turn("demo-1").In(teamA).Obj(),
+	}
 }
 
 // accountTransport makes the controllers the manager's account to the API server, and notes what they ask for.

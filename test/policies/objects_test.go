@@ -12,21 +12,13 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: teamA, Name: name} }
 
-func newHarness(name string) *v1alpha1.Harness {
-	return &v1alpha1.Harness{ObjectMeta: named(name)}
-}
-
 func newModel(name string) *v1alpha1.Model {
-	return &v1alpha1.Model{ObjectMeta: named(name), Spec: v1alpha1.ModelSpec{
-		Provider: v1alpha1.ModelProviderSimulated,
-		Simulation: &v1alpha1.Simulation{
-			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "Hello."},
-		},
-	}}
+	return builder.Model(name).In(teamA).Simulated(builder.Script("Hello.")).Obj()
 }
 
 // newRealModel is a Model whose API key is in a Secret.
@@ -36,20 +28,6 @@ func newRealModel(name, secret string) *v1alpha1.Model {
 		Model:        "claude",
 		SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: "token"},
 	}}
-}
-
-func newSession(name string) *v1alpha1.Session {
-	return &v1alpha1.Session{
-		ObjectMeta: named(name),
-		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-	}
-}
-
-func newTurn(name string) *v1alpha1.Turn {
-	return &v1alpha1.Turn{
-		ObjectMeta: named(name),
-		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello"},
-	}
 }
 
 func newToolResult(name, submittedBy string) *v1alpha1.ToolResult {

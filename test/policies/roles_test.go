@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // right is something that a user does to the objects of teamA.
@@ -71,13 +72,13 @@ func (r right) requests(ctx context.Context, c client.Client) map[string]func() 
 			"turns":       list(&v1alpha1.TurnList{}),
 		}
 	case talks:
-		return all(newSession("x"), newTurn("x"), newToolResult("x", ""))
+		return all(builder.Session("x").In(teamA).Obj(), builder.Turn("x").In(teamA).Obj(), newToolResult("x", ""))
 	case builds:
-		return all(newHarness("x"), &v1alpha1.Agent{ObjectMeta: named("x")}, newModel("x"), newTool("x"))
+		return all(builder.Harness("x").In(teamA).Obj(), builder.Agent("x").In(teamA).Obj(), newModel("x"), newTool("x"))
 	case says:
 		return map[string]func() error{"patch": func() error {
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Succeeded"}}`))
-			return c.Status().Patch(ctx, newTurn("roles"), patch, client.DryRunAll)
+			return c.Status().Patch(ctx, builder.Turn("roles").In(teamA).Obj(), patch, client.DryRunAll)
 		}}
 	case logs:
 		return write(newEntry("x"))
@@ -93,7 +94,7 @@ func (r right) requests(ctx context.Context, c client.Client) map[string]func() 
 
 var _ = Describe("The role", func() {
 	DescribeTable("of users", func(ctx context.Context, role string, has ...right) {
-		stored(ctx, admin, newTurn("roles"))
+		stored(ctx, admin, builder.Turn("roles").In(teamA).Obj())
 		user, name := newUser(ctx, role)
 		for _, right := range everyRight {
 			allowed := slices.Contains(has, right)
@@ -128,8 +129,8 @@ var _ = Describe("The role", func() {
 			"delete ToolResults": func() error {
 				return user.DeleteAllOf(ctx, newToolResult("x", ""), client.InNamespace(teamA), client.DryRunAll)
 			},
-			"create Turns":         creating(ctx, user, newTurn("x")),
-			"create Sessions":      creating(ctx, user, newSession("x")),
+			"create Turns":         creating(ctx, user, builder.Turn("x").In(teamA).Obj()),
+			"create Sessions":      creating(ctx, user, builder.Session("x").In(teamA).Obj()),
 			"read Sessions":        func() error { return user.List(ctx, &v1alpha1.SessionList{}, client.InNamespace(teamA)) },
 			"read in another":      func() error { return user.List(ctx, &v1alpha1.TurnList{}, client.InNamespace(teamB)) },
 			"decide in another":    func() error { return user.Create(ctx, inTeamB(newDecision("x", name)), client.DryRunAll) },
@@ -138,7 +139,7 @@ var _ = Describe("The role", func() {
 		for _, right := range []right{builds, says, logs, readsSecret, runsPods} {
 			maps.Copy(requests, right.requests(ctx, user))
 		}
-		stored(ctx, admin, newTurn("roles"))
+		stored(ctx, admin, builder.Turn("roles").In(teamA).Obj())
 		for what, request := range requests {
 			By(what)
 			refuses(request, fmt.Sprintf("User %q cannot ", name))

@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 // podRights lets a user read pods and write one of their subresources.
@@ -89,16 +90,17 @@ var _ = Describe("The policy pods", func() {
 			"system:serviceaccount:kube-system:pod-garbage-collector": {"system:serviceaccounts:kube-system", "system:masters"},
 		} {
 			By(account)
-			accepts(say(apiserver.Client(impersonating(account, groups...)), pod))
+			accepts(say(suite.Client(impersonating(account, groups...)), pod))
 		}
 	})
 
 	It("lets nobody label the pod of a tool call without network, by its Job neither", func(ctx context.Context) {
-		const refusal = "labels cannot be added to the pod of a tool call without network access: a NetworkPolicy could select it by them."
+		const refusal = "labels cannot be added to the pod of a tool call without network access: a NetworkPolicy could " +
+			"select it by them."
 		user, _ := newUser(ctx, clusterEdit)
 		cut := newTool("tool")
 		cut.Spec.Job.Network, cut.Spec.SideEffect = v1alpha1.NetworkReachNone, v1alpha1.SideEffectAtMostOnce
-		turn := stored(ctx, admin, newTurn("cut"))
+		turn := stored(ctx, admin, builder.Turn("cut").In(teamA).Obj())
 		job := stored(ctx, as(managerUser), callJob(turn, cut))
 		pod := stored(ctx, as(jobController), podOf(job))
 		accepts(updating(ctx, user, pod, func(p *corev1.Pod) { p.Annotations["team"] = "a" }))
@@ -112,7 +114,7 @@ var _ = Describe("The policy job-pods", func() {
 	It("lets nobody slip a pod under the Job of a tool call", func(ctx context.Context) {
 		const refusal = "this pod would count as a pod of the Job of a tool call"
 		user, _ := newUser(ctx, clusterEdit)
-		turn := stored(ctx, admin, newTurn("adopting"))
+		turn := stored(ctx, admin, builder.Turn("adopting").In(teamA).Obj())
 		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
 		own := stored(ctx, user, func() *batchv1.Job { j := plainJob("own-job"); j.Spec.Suspend = ptr.To(true); return j }())
 		slip := func(of *batchv1.Job) *corev1.Pod {

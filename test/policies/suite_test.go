@@ -15,11 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 const (
@@ -39,7 +37,7 @@ const (
 )
 
 var (
-	server *apiserver.Server
+	server *suite.Server
 	config *rest.Config
 	// admin is a user of the group system:masters.
 	admin client.Client
@@ -51,12 +49,10 @@ func TestPolicies(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
-	SetDefaultEventuallyTimeout(15 * time.Second)
-	SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-	server = apiserver.Start()
+	suite.Configure(suite.Logger(), 15*time.Second, 50*time.Millisecond)
+	server = suite.Start()
 	config = server.Config
-	admin = apiserver.Client(config)
+	admin = suite.Client(config)
 	for _, namespace := range []string{teamA, teamB, elsewhere} {
 		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
 			"pod-security.kubernetes.io/enforce": "restricted",
@@ -76,7 +72,7 @@ func newUser(ctx context.Context, roles ...string) (client.Client, string) {
 	for _, role := range roles {
 		grant(ctx, name, role)
 	}
-	return apiserver.Client(user.Config()), name
+	return suite.Client(user.Config()), name
 }
 
 // grant binds a ClusterRole to a user in teamA.
@@ -101,7 +97,7 @@ func newRole(ctx context.Context, rules ...rbacv1.PolicyRule) string {
 // as is a client that is one of the cluster's own accounts to the API server, with the rights that the account has.
 func as(account string) client.Client {
 	GinkgoHelper()
-	return apiserver.Client(impersonating(account))
+	return suite.Client(impersonating(account))
 }
 
 func impersonating(account string, groups ...string) *rest.Config {

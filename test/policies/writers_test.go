@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 // everything is a rule that platform teams like to write for a tenant.
@@ -31,7 +32,8 @@ var _ = Describe("The policy submitted-by", func() {
 })
 
 var _ = Describe("The policy approvals", func() {
-	const refusal = `you are not allowed to approve or reject calls in namespace "team-a": a decision requires the verb approve ` +
+	const refusal = `you are not allowed to approve or reject calls in namespace "team-a": a decision requires the verb ` +
+		`approve ` +
 		"on toolresults in capstan.dev, which the ClusterRole capstan-approve has."
 
 	DescribeTable("lets those decide who have the right, in their own name", func(ctx context.Context, roles ...string) {
@@ -93,7 +95,7 @@ var _ = Describe("The policy journal-entries", func() {
 		refuses(creating(ctx, user, newEntry("entry")), refusal)
 		refuses(creating(ctx, admin, newEntry("entry")), refusal)
 
-		entry := stored(ctx, apiserver.Client(impersonating(managerUser, "system:masters")), newEntry("kept"))
+		entry := stored(ctx, suite.Client(impersonating(managerUser, "system:masters")), newEntry("kept"))
 		DeferCleanup(func(ctx context.Context) error {
 			return as("system:serviceaccount:kube-system:generic-garbage-collector").Delete(ctx, entry)
 		})
@@ -108,7 +110,7 @@ var _ = Describe("The policy journal-entries", func() {
 	})
 
 	DescribeTable("lets the cluster take them away", func(ctx context.Context, account string) {
-		entry := stored(ctx, apiserver.Client(impersonating(managerUser, "system:masters")), newEntry("to-go"))
+		entry := stored(ctx, suite.Client(impersonating(managerUser, "system:masters")), newEntry("to-go"))
 		Expect(as(account).Delete(ctx, entry)).To(Succeed())
 	},
 		Entry("with their Session", "system:serviceaccount:kube-system:generic-garbage-collector"),
@@ -123,7 +125,7 @@ var _ = Describe("The policy session-deletions", func() {
 			finalizer = "the journal of a Session is deleted with it. Remove the finalizer orphan."
 		)
 		user, _ := newUser(ctx, "capstan-edit")
-		session := stored(ctx, user, newSession("kept"))
+		session := stored(ctx, user, builder.Session("kept").In(teamA).Obj())
 		orphan := client.PropagationPolicy(metav1.DeletePropagationOrphan)
 		for _, c := range []client.Client{user, admin} {
 			refuses(func() error { return c.Delete(ctx, session.DeepCopy(), orphan, client.DryRunAll) }, refusal)
@@ -140,7 +142,9 @@ var _ = Describe("The policy session-deletions", func() {
 				finalizer,
 			)
 			accepts(updating(ctx, c, session, func(s *v1alpha1.Session) { s.Finalizers = []string{"example.org/held"} }))
-			for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground} {
+			for _, policy := range []metav1.DeletionPropagation{
+				metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
+			} {
 				accepts(func() error {
 					return c.Delete(ctx, session.DeepCopy(), client.PropagationPolicy(policy), client.DryRunAll)
 				})
@@ -163,7 +167,7 @@ var _ = Describe("A Session on hold", func() {
 	It("is kept from users who may only edit, with its journal", func(ctx context.Context) {
 		user, _ := newUser(ctx, "capstan-edit")
 		approver, _ := newUser(ctx, "capstan-edit", "capstan-approve")
-		session := newSession("evidence")
+		session := builder.Session("evidence").In(teamA).Obj()
 		hold(session)
 		stored(ctx, user, session)
 		for _, c := range []client.Client{user, approver} {
@@ -186,7 +190,7 @@ var _ = Describe("A Session on hold", func() {
 
 	It("is released by an administrator, and with its namespace", func(ctx context.Context) {
 		user, _ := newUser(ctx, "capstan-admin")
-		session := newSession("released")
+		session := builder.Session("released").In(teamA).Obj()
 		hold(session)
 		stored(ctx, user, session)
 		accepts(deleting(ctx, user, session))
@@ -196,7 +200,7 @@ var _ = Describe("A Session on hold", func() {
 
 	It("can be put on hold by its users, and is deleted without the annotation", func(ctx context.Context) {
 		user, _ := newUser(ctx, "capstan-edit")
-		session := stored(ctx, user, newSession("plain"))
+		session := stored(ctx, user, builder.Session("plain").In(teamA).Obj())
 		accepts(updating(ctx, user, session, hold))
 		accepts(deleting(ctx, user, session))
 	})
@@ -208,8 +212,8 @@ var _ = Describe("The policy statuses", func() {
 		user, _ := newUser(ctx, newRole(ctx, everything))
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":7}}`))
 		for _, object := range []client.Object{
-			newHarness("said"), &v1alpha1.Agent{ObjectMeta: named("said")}, newModel("said"), newTool("said"),
-			newSession("said"), newTurn("said"), newToolResult("said", ""),
+			builder.Harness("said").In(teamA).Obj(), builder.Agent("said").In(teamA).Obj(), newModel("said"), newTool("said"),
+			builder.Session("said").In(teamA).Obj(), builder.Turn("said").In(teamA).Obj(), newToolResult("said", ""),
 		} {
 			stored(ctx, admin, object)
 			accepts(func() error { return as(managerUser).Status().Patch(ctx, object, patch, client.DryRunAll) })
@@ -223,7 +227,8 @@ var _ = Describe("The policy jobs", func() {
 	const (
 		refusal = "only the manager may create Jobs of tool calls."
 		frozen  = "only suspend and the scheduling fields of the Job of a tool call may be changed."
-		marked  = "only the manager may set labels and annotations of capstan.dev, and app.kubernetes.io/managed-by, on the Job of a tool call."
+		marked  = "only the manager may set labels and annotations of capstan.dev, and app.kubernetes.io/managed-by, on the " +
+			"Job of a tool call."
 	)
 	turnOwner := metav1.OwnerReference{APIVersion: "capstan.dev/v1alpha1", Kind: "Turn", Name: "demo-1", UID: "1"}
 
@@ -231,10 +236,14 @@ var _ = Describe("The policy jobs", func() {
 		user, _ := newUser(ctx, clusterEdit)
 		accepts(creating(ctx, user, plainJob("own")))
 		for what, change := range map[string]func(*batchv1.Job){
-			"by a label":             func(j *batchv1.Job) { j.Labels = map[string]string{v1alpha1.LabelTurnUID: "1"} },
-			"by what is made by us":  func(j *batchv1.Job) { j.Labels = map[string]string{v1alpha1.LabelManagedBy: "capstan"} },
-			"by a label of its pods": func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{v1alpha1.LabelTurnUID: "1"} },
-			"by its owner":           func(j *batchv1.Job) { j.OwnerReferences = []metav1.OwnerReference{turnOwner} },
+			"by a label":            func(j *batchv1.Job) { j.Labels = map[string]string{v1alpha1.LabelTurnUID: "1"} },
+			"by what is made by us": func(j *batchv1.Job) { j.Labels = map[string]string{v1alpha1.LabelManagedBy: "capstan"} },
+			"by a label of its pods": func(
+				j *batchv1.Job,
+			) {
+				j.Spec.Template.Labels = map[string]string{v1alpha1.LabelTurnUID: "1"}
+			},
+			"by its owner": func(j *batchv1.Job) { j.OwnerReferences = []metav1.OwnerReference{turnOwner} },
 		} {
 			By(what)
 			job := plainJob("own")
@@ -249,7 +258,7 @@ var _ = Describe("The policy jobs", func() {
 
 	It("lets others suspend one and say where it runs, and change nothing else", func(ctx context.Context) {
 		user, _ := newUser(ctx, clusterEdit)
-		turn := stored(ctx, admin, newTurn("queued"))
+		turn := stored(ctx, admin, builder.Turn("queued").In(teamA).Obj())
 		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
 		plain := stored(ctx, user, plainJob("later-ours"))
 
@@ -301,8 +310,9 @@ var _ = Describe("The policy pods", func() {
 	const (
 		refusal = "only the Job controller may create pods of tool calls."
 		gate    = "only the manager may remove the scheduling gate capstan.dev/start, once it has recorded the pod."
-		marked  = "only the manager and the Job controller may set labels and annotations of capstan.dev and batch.kubernetes.io"
-		frozen  = "images and owners of the pod of a tool call cannot be changed. Change the Tool."
+		marked  = "only the manager and the Job controller may set labels and annotations of capstan.dev and " +
+			"batch.kubernetes.io"
+		frozen = "images and owners of the pod of a tool call cannot be changed. Change the Tool."
 	)
 
 	It("lets nobody but the Job controller make one", func(ctx context.Context) {
@@ -323,7 +333,7 @@ var _ = Describe("The policy pods", func() {
 
 	It("lets nobody but the manager let it go, and nobody change what it runs", func(ctx context.Context) {
 		user, _ := newUser(ctx, clusterEdit)
-		turn := stored(ctx, admin, newTurn("gated"))
+		turn := stored(ctx, admin, builder.Turn("gated").In(teamA).Obj())
 		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
 		pod := stored(ctx, as(jobController), podOf(job))
 		open := func(p *corev1.Pod) { p.Spec.SchedulingGates = nil }

@@ -11,10 +11,12 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 // decisionsIn are the decisions that the log of the Session demo has, and whose they are.
@@ -46,12 +48,12 @@ func (d *deafening) wrap(next http.RoundTripper) http.RoundTripper {
 }
 
 var _ = Describe("An approval", Serial, Ordered, func() {
-	var separate *envtest.Environment
+	var separate *rest.Config
 
 	// own starts a manager with settings of its own, which the spec's helpers use from then on.
 	own := func(o capstantest.Options) *capstantest.Kit {
 		GinkgoHelper()
-		started, err := capstantest.Start(context.Background(), separate.Config, o)
+		started, err := capstantest.Start(context.Background(), separate, o)
 		Expect(err).NotTo(HaveOccurred())
 		restore := kit
 		kit = started
@@ -63,17 +65,14 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 	}
 
 	BeforeAll(func() {
-		separate = &envtest.Environment{}
-		_, err := separate.Start()
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(separate.Stop()).To(Succeed()) })
+		separate = suite.Start().Config
 	})
 
 	waiting := func(ctx context.Context, tool *v1alpha1.Tool) string {
 		GinkgoHelper()
-		namespace := newNamespace(ctx, calling("It says {{tool:pay}}.", []v1alpha1.SimulatedToolCall{call("pay")}), tool)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		namespace := newNamespace(ctx, builder.Script("It says {{tool:pay}}.", builder.Calls("pay")), tool)
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 		return namespace
 	}
@@ -81,7 +80,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 	It("that is in the log is taken up by the next process, although its ToolResult is gone", func(ctx context.Context) {
 		wire := &deafening{}
 		first := own(capstantest.Options{Transport: wire.wrap})
-		namespace := waiting(ctx, guarded(jobTool("pay", v1alpha1.SideEffectAtMostOnce)))
+		namespace := waiting(ctx, guarded(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()))
 		wire.lose.Store(true)
 		yes := decision(ctx, namespace, "yes", "demo-1", "1-0", v1alpha1.DecisionApprove)
 		create(ctx, yes)
@@ -101,9 +100,9 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 	It("that nobody gives is a rejection after a day, or after the time that the Tool says", func(ctx context.Context) {
 		clock := capstantest.NewClock(time.Now())
 		own(capstantest.Options{Clock: clock})
-		soon := guarded(jobTool("pay", v1alpha1.SideEffectAtMostOnce))
+		soon := guarded(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())
 		soon.Spec.ApprovalTimeout = &metav1.Duration{Duration: time.Hour}
-		hour, day := waiting(ctx, soon), waiting(ctx, guarded(jobTool("pay", v1alpha1.SideEffectAtMostOnce)))
+		hour, day := waiting(ctx, soon), waiting(ctx, guarded(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()))
 		expectTimedOut := func(namespace string) {
 			GinkgoHelper()
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -127,10 +126,10 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 	It("that was not given in time stays away after a restart, while others are waited for", func(ctx context.Context) {
 		clock := capstantest.NewClock(time.Now())
 		first := own(capstantest.Options{Clock: clock})
-		namespace := newNamespace(ctx, calling("{{tool:ask}}", []v1alpha1.SimulatedToolCall{call("pay"), call("ask")}),
-			guarded(jobTool("pay", v1alpha1.SideEffectPure)), clientTool("ask"))
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		namespace := newNamespace(ctx, builder.Script("{{tool:ask}}", builder.Calls("pay", "ask")),
+			guarded(builder.JobTool("pay", v1alpha1.SideEffectPure).Obj()), builder.ClientTool("ask").Obj())
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 		clock.Advance(25 * time.Hour)
 		Eventually(
@@ -142,7 +141,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 		create(ctx, decision(ctx, namespace, "late", "demo-1", "1-0", v1alpha1.DecisionApprove))
 		Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
 		Expect(acceptedMessage(ctx, namespace, "late")).To(ContainSubstring("It was not approved in time."))
-		create(ctx, toolResult(namespace, "answer", "demo-1", "1-1", "yes"))
+		create(ctx, builder.ToolResult("answer", "1-1").In(namespace).Result("yes").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(
 			kit.Turn(ctx, namespace, "demo-1")(),

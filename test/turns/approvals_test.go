@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // guarded makes calls of a Tool need approval.
@@ -39,14 +40,16 @@ var _ = Describe("A call that needs approval", func() {
 	const answer = "It says {{tool:pay}}."
 
 	// asking starts a Turn that calls the tools, all at once, and then answers.
-	asking := func(ctx context.Context, text string, tools []*v1alpha1.Tool, change ...func(*v1alpha1.Session, *v1alpha1.Turn)) string {
+	asking := func(
+		ctx context.Context, text string, tools []*v1alpha1.Tool, change ...func(*v1alpha1.Session, *v1alpha1.Turn),
+	) string {
 		GinkgoHelper()
 		var step []v1alpha1.SimulatedToolCall
 		for _, tool := range tools {
 			step = append(step, withArguments(tool.Name, `{"euros": 40}`))
 		}
-		namespace := newNamespace(ctx, calling(text, step), tools...)
-		session, turn := newSession(namespace, "demo"), newTurn(namespace, "demo", "demo-1", "Hello")
+		namespace := newNamespace(ctx, builder.Script(text, step), tools...)
+		session, turn := builder.Session("demo").In(namespace).Obj(), builder.Turn("demo-1").In(namespace).Obj()
 		for _, apply := range change {
 			apply(session, turn)
 		}
@@ -55,7 +58,7 @@ var _ = Describe("A call that needs approval", func() {
 		return namespace
 	}
 	pay := func() []*v1alpha1.Tool {
-		return []*v1alpha1.Tool{guarded(jobTool("pay", v1alpha1.SideEffectAtMostOnce))}
+		return []*v1alpha1.Tool{guarded(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())}
 	}
 
 	It("starts once it is approved, and not before", func(ctx context.Context) {
@@ -103,7 +106,7 @@ var _ = Describe("A call that needs approval", func() {
 
 	It("refuses what is no decision, what decides about other calls, and what comes second", func(ctx context.Context) {
 		started, proceed := make(chan struct{}, 1), make(chan struct{})
-		namespace := asking(ctx, answer, append(pay(), clientTool("ask")))
+		namespace := asking(ctx, answer, append(pay(), builder.ClientTool("ask").Obj()))
 		jobs.in(
 			namespace,
 			func(capstantest.Call) (string, string, int) { started <- struct{}{}; <-proceed; return "paid", "", 0 },
@@ -119,7 +122,7 @@ var _ = Describe("A call that needs approval", func() {
 			waits.Message,
 		).To(Equal("Create a ToolResult for each of: 1-1 (ask). Approve or reject with a ToolResult: 1-0 (pay)."))
 
-		create(ctx, toolResult(namespace, "result", "demo-1", "1-0", "paid"))
+		create(ctx, builder.ToolResult("result", "1-0").In(namespace).Result("paid").Obj())
 		Eventually(accepted(ctx, namespace, "result")).Should(Equal("False DecisionExpected"))
 		create(ctx, decision(ctx, namespace, "client", "demo-1", "1-1", v1alpha1.DecisionApprove))
 		Eventually(accepted(ctx, namespace, "client")).Should(Equal("False NoApprovalNeeded"))
@@ -141,7 +144,11 @@ var _ = Describe("A call that needs approval", func() {
 	It("is approved while other calls run, and goes on although the ToolResult is deleted", func(ctx context.Context) {
 		var mu sync.Mutex
 		running, proceed := map[string]bool{}, make(chan struct{})
-		namespace := asking(ctx, "{{tool:work}} and {{tool:pay}}.", append(pay(), jobTool("work", v1alpha1.SideEffectPure)))
+		namespace := asking(
+			ctx,
+			"{{tool:work}} and {{tool:pay}}.",
+			append(pay(), builder.JobTool("work", v1alpha1.SideEffectPure).Obj()),
+		)
 		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
 			mu.Lock()
 			running[c.Tool] = true
@@ -176,7 +183,7 @@ var _ = Describe("A call that needs approval", func() {
 	It(
 		"is rejected while a client's answer is missing, and stays so although the ToolResult is deleted",
 		func(ctx context.Context) {
-			namespace := asking(ctx, "{{tool:ask}}: {{tool:pay}}", append(pay(), clientTool("ask")))
+			namespace := asking(ctx, "{{tool:ask}}: {{tool:pay}}", append(pay(), builder.ClientTool("ask").Obj()))
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 			no := decision(ctx, namespace, "no", "demo-1", "1-0", v1alpha1.DecisionReject)
 			create(ctx, no)
@@ -195,9 +202,9 @@ var _ = Describe("A call that needs approval", func() {
 		var mu sync.Mutex
 		var order []string
 		tools := []*v1alpha1.Tool{
-			jobTool("first", v1alpha1.SideEffectPure),
-			guarded(jobTool("second", v1alpha1.SideEffectPure)),
-			jobTool("third", v1alpha1.SideEffectPure),
+			builder.JobTool("first", v1alpha1.SideEffectPure).Obj(),
+			guarded(builder.JobTool("second", v1alpha1.SideEffectPure).Obj()),
+			builder.JobTool("third", v1alpha1.SideEffectPure).Obj(),
 		}
 		namespace := asking(ctx, "done", tools, func(s *v1alpha1.Session, _ *v1alpha1.Turn) {
 			s.Spec.ToolConcurrency = v1alpha1.ToolConcurrencySequential
@@ -227,9 +234,9 @@ var _ = Describe("A call that needs approval", func() {
 
 	It("lets go what waits behind it when it is rejected", func(ctx context.Context) {
 		tools := []*v1alpha1.Tool{
-			guarded(jobTool("pay", v1alpha1.SideEffectPure)),
-			jobTool("next", v1alpha1.SideEffectPure),
-			jobTool("other", v1alpha1.SideEffectPure),
+			guarded(builder.JobTool("pay", v1alpha1.SideEffectPure).Obj()),
+			builder.JobTool("next", v1alpha1.SideEffectPure).Obj(),
+			builder.JobTool("other", v1alpha1.SideEffectPure).Obj(),
 		}
 		tools[0].Spec.ConcurrencyClass, tools[1].Spec.ConcurrencyClass = "bank", "bank"
 		namespace := asking(ctx, "done", tools)
@@ -254,7 +261,7 @@ var _ = Describe("A call that needs approval", func() {
 	})
 
 	It("is waited for although the hints say that no client answers", func(ctx context.Context) {
-		namespace := asking(ctx, answer, append(pay(), clientTool("ask")),
+		namespace := asking(ctx, answer, append(pay(), builder.ClientTool("ask").Obj()),
 			func(s *v1alpha1.Session, _ *v1alpha1.Turn) {
 				s.Spec.ClientTools = v1alpha1.ClientToolsPolicyFollowHints
 			})
@@ -297,7 +304,7 @@ var _ = Describe("A call that needs approval", func() {
 		tools := pay()
 		namespace := asking(ctx, answer, tools)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		again := guarded(jobTool("pay", v1alpha1.SideEffectAtMostOnce))
+		again := guarded(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())
 		again.Namespace, again.Spec.Job.Image = namespace, "evil.example/pay:1"
 		Expect(kit.Client.Delete(ctx, tools[0])).To(Succeed())
 		create(ctx, again)
@@ -311,7 +318,7 @@ var _ = Describe("A call that needs approval", func() {
 	})
 
 	It("takes no decision that was made before there was anything to decide about", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("pay")}), pay()...)
+		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("pay")), pay()...)
 		yes := capstantest.Decision(
 			&v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-1", UID: "unknown"}},
 			"1-0",
@@ -320,12 +327,12 @@ var _ = Describe("A call that needs approval", func() {
 		)
 		create(ctx, yes)
 		Eventually(accepted(ctx, namespace, yes.Name)).Should(Equal("False TurnNotFound"))
-		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		turn := builder.Turn("demo-1").In(namespace).Obj()
 		create(ctx, turn)
 		queued := decision(ctx, namespace, "queued", "demo-1", "1-0", v1alpha1.DecisionApprove)
 		create(ctx, queued)
 		Eventually(accepted(ctx, namespace, "queued")).Should(Equal("False UnknownCall"))
-		create(ctx, newSession(namespace, "demo"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 		another := decision(ctx, namespace, "another", "demo-1", "1-0", v1alpha1.DecisionApprove)
 		another.Spec.CallDigest = strings.Repeat("0", 64)
@@ -364,9 +371,9 @@ var _ = Describe("A call that needs approval", func() {
 	It(
 		"costs an entry, a status and the word on its ToolResult more, and nothing while it waits",
 		func(ctx context.Context) {
-			namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("pay")}), pay()...)
+			namespace := newNamespace(ctx, builder.Script("done", builder.Calls("pay")), pay()...)
 			before := startedSession(ctx, namespace)
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 			waiting := slices.Concat(beginning, []string{turnWrite, sessionWrite})
@@ -382,7 +389,10 @@ var _ = Describe("A call that needs approval", func() {
 			counted = slices.DeleteFunc(counted[before+len(waiting):], func(write string) bool { return write == sessionWrite })
 			Expect(
 				counted[:5],
-			).To(Equal(append(approving, accountWrite, jobWrite)), "the log, the ToolResult and the status know of it before anything starts")
+			).To(
+				Equal(append(approving, accountWrite, jobWrite)),
+				"the log, the ToolResult and the status know of it before anything starts",
+			)
 			// Two of the Session's writes show that it waits and that it goes on.
 			expectWrites(
 				ctx,
@@ -396,9 +406,9 @@ var _ = Describe("A call that needs approval", func() {
 	)
 
 	It("costs no Job and no more than a client's answer when it is rejected", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("pay")}), pay()...)
+		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("pay")), pay()...)
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 		Expect(kit.Reject(ctx, namespace, "demo-1", "pay")).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())

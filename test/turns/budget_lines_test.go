@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // played is a namespace in which a Turn has ended, and the number of writes before it.
@@ -24,9 +25,9 @@ type played struct {
 // waitingTurn starts a Turn that waits for ann, and checks that it costs nothing meanwhile.
 func waitingTurn(ctx context.Context) played {
 	GinkgoHelper()
-	namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+	namespace := newNamespace(ctx, builder.Script("done", builder.Calls("ask-ann")), builder.ClientTool("ask-ann").Obj())
 	p := played{namespace: namespace, before: startedSession(ctx, namespace)}
-	create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+	create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 	waiting := requests.in(namespace)
@@ -54,20 +55,20 @@ var _ = Describe("The write budget, line by line", func() {
 			expectWrites(ctx, p.namespace, p.before, ConsistOf(slices.Concat(want...)))
 		},
 		Entry("without tools: 5", func(ctx context.Context) played {
-			namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+			namespace := newNamespace(ctx, builder.Script("done"))
 			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			return p
 		}, beginning, ending),
 		Entry("with a call of one Job: 4 + 1, and 1 for the account in a new namespace", func(ctx context.Context) played {
 			namespace := newNamespace(
 				ctx,
-				calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
-				jobTool("work", v1alpha1.SideEffectPure),
+				builder.Script("done", builder.Calls("work")),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 			)
 			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			return p
 		}, beginning, []string{turnWrite, accountWrite, jobWrite, entryWrite, turnWrite, entryWrite}, ending),
@@ -75,7 +76,7 @@ var _ = Describe("The write budget, line by line", func() {
 			"that waits, for a client: 4, 1 to accept the result, 2 on the Session, and nothing while it waits",
 			func(ctx context.Context) played {
 				p := waitingTurn(ctx)
-				create(ctx, toolResult(p.namespace, "ann", "demo-1", "1-0", "yes"))
+				create(ctx, builder.ToolResult("ann", "1-0").In(p.namespace).Result("yes").Obj())
 				Eventually(kit.Turn(ctx, p.namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 				return p
 			},
@@ -90,11 +91,11 @@ var _ = Describe("The write budget, line by line", func() {
 			func(ctx context.Context) played {
 				namespace := newNamespace(
 					ctx,
-					calling("done", []v1alpha1.SimulatedToolCall{call("pay")}),
-					guarded(jobTool("pay", v1alpha1.SideEffectPure)),
+					builder.Script("done", builder.Calls("pay")),
+					guarded(builder.JobTool("pay", v1alpha1.SideEffectPure).Obj()),
 				)
 				p := played{namespace: namespace, before: startedSession(ctx, namespace)}
-				create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+				create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 				Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 				create(ctx, decision(ctx, namespace, "ann", "demo-1", "1-0", v1alpha1.DecisionApprove))
 				Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -110,8 +111,8 @@ var _ = Describe("The write budget, line by line", func() {
 		Entry("whose calls end one after the other: at most 1 a second to show it", func(ctx context.Context) played {
 			namespace := newNamespace(
 				ctx,
-				calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("work")}, 8)),
-				jobTool("work", v1alpha1.SideEffectPure),
+				builder.Script("done", slices.Repeat(builder.Calls("work"), 8)),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 			)
 			jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
 				_, place, _ := strings.Cut(c.ID, "-")
@@ -124,7 +125,7 @@ var _ = Describe("The write budget, line by line", func() {
 				return "worked", "", 0
 			})
 			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			_, progress := requests.budgeted(namespace)
 			Expect(progress).NotTo(BeEmpty(), "the calls have ended unseen")
@@ -138,22 +139,24 @@ var _ = Describe("The write budget, line by line", func() {
 		Entry("of which a call is withdrawn: 1", func(ctx context.Context) played {
 			namespace := newNamespace(
 				ctx,
-				calling("done", []v1alpha1.SimulatedToolCall{call("once")}),
-				jobTool("once", v1alpha1.SideEffectAtMostOnce),
+				builder.Script("done", builder.Calls("once")),
+				builder.JobTool("once", v1alpha1.SideEffectAtMostOnce).Obj(),
 			)
 			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
 			DeferCleanup(kit.Inject(capstantest.JobSuspended, capstantest.InNamespace(namespace)))
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(func() []string { return requests.in(namespace) }).Should(ContainElement(jobWrite))
 			cancelled(ctx, namespace)
 			return p
-		}, beginning, []string{turnWrite, accountWrite, jobWrite}, times(1, turnWrite), []string{entryWrite, cleanUpWrite, turnWrite}, times(1, sessionWrite)),
+		}, beginning, []string{turnWrite, accountWrite, jobWrite}, times(1, turnWrite), []string{
+			entryWrite, cleanUpWrite, turnWrite,
+		}, times(1, sessionWrite)),
 		Entry(
 			"that takes a message in: 1 entry and 1 status of its own, and 1 status of the message",
 			func(ctx context.Context) played {
-				namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(1)})
+				namespace := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: seconds(1)})
 				p := played{namespace: namespace, before: startedSession(ctx, namespace)}
-				create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+				create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 				Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
 				create(ctx, newSteer(namespace, "demo-2", "No, wait."))
 				Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
@@ -175,7 +178,7 @@ var _ = Describe("The write budget, line by line", func() {
 			eventuallyReady(ctx, namespace, "real")
 			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
 			p := played{namespace: namespace, before: len(requests.in(namespace))}
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			return p
 		}, beginning, times(1, turnWrite), ending),
@@ -185,17 +188,17 @@ var _ = Describe("The write budget, line by line", func() {
 	It(
 		"of a wait for a client beside a Job that has settled is 1 part, and 1 status that shows the wait",
 		func(ctx context.Context) {
-			namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("work"), call("ask-ann")}),
-				jobTool("work", v1alpha1.SideEffectPure), clientTool("ask-ann"))
+			namespace := newNamespace(ctx, builder.Script("done", builder.Calls("work", "ask-ann")),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(), builder.ClientTool("ask-ann").Obj())
 			before := startedSession(ctx, namespace)
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 			waiting := requests.in(namespace)
 			Consistently(
 				func() []string { return requests.in(namespace) },
 			).WithTimeout(2*time.Second).
 				Should(Equal(waiting), "a Turn that waits costs writes")
-			create(ctx, toolResult(namespace, "ann", "demo-1", "1-1", "yes"))
+			create(ctx, builder.ToolResult("ann", "1-1").In(namespace).Result("yes").Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
 			want := slices.Concat(

@@ -11,10 +11,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 // The writes that a Turn is made of.
@@ -58,7 +59,7 @@ var _ = Describe("The write budget of a Turn", func() {
 		script := [][]v1alpha1.SimulatedToolCall{}
 		want := slices.Clone(beginning)
 		for i, k := range steps {
-			script = append(script, slices.Repeat([]v1alpha1.SimulatedToolCall{call("work")}, k))
+			script = append(script, slices.Repeat(builder.Calls("work"), k))
 			if i == 0 {
 				want = append(want, actingFirst(k, class)...)
 			} else {
@@ -66,9 +67,9 @@ var _ = Describe("The write budget of a Turn", func() {
 			}
 		}
 		want = append(want, ending...)
-		namespace := newNamespace(ctx, calling("done", script...), jobTool("work", class))
+		namespace := newNamespace(ctx, builder.Script("done", script...), builder.JobTool("work", class).Obj())
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectCost(ctx, namespace, before, want)
 		size := 5 + 1
@@ -94,16 +95,16 @@ var _ = Describe("The write budget of a Turn", func() {
 	It(
 		"is 1 more for the first Job of a namespace, and no more for those of later Turns and other Sessions",
 		func(ctx context.Context) {
-			work := []v1alpha1.SimulatedToolCall{call("work")}
-			namespace := newNamespace(ctx, calling("done", work), jobTool("work", v1alpha1.SideEffectPure))
+			work := builder.Calls("work")
+			namespace := newNamespace(ctx, builder.Script("done", work), builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
 			before := startedSession(ctx, namespace)
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			expectCost(ctx, namespace, before, slices.Concat(beginning, actingFirst(1, v1alpha1.SideEffectPure), ending))
 
-			create(ctx, newSession(namespace, "other"))
-			create(ctx, newTurn(namespace, "other", "other-1", "Hello"))
-			create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+			create(ctx, builder.Session("other").In(namespace).Obj())
+			create(ctx, builder.Turn("other-1").In(namespace).Session("other").Obj())
+			create(ctx, builder.Turn("demo-2").In(namespace).Input("Hello again").Obj())
 			for _, name := range []string{"other-1", "demo-2"} {
 				Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
 			}
@@ -113,22 +114,22 @@ var _ = Describe("The write budget of a Turn", func() {
 	)
 
 	It("adds nothing for calls that are refused", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("unheard-of"), call("unheard-of")}))
+		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("unheard-of", "unheard-of")))
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectCost(ctx, namespace, before, slices.Concat(beginning, acting(0, v1alpha1.SideEffectPure), ending))
 	})
 
 	It("adds nothing for calls of built-in tools", func(ctx context.Context) {
-		now := []v1alpha1.SimulatedToolCall{call("get_current_time")}
-		namespace := newNamespace(ctx, calling("done", slices.Concat(now, now), now))
-		session := newSession(namespace, "demo")
+		now := builder.Calls("get_current_time")
+		namespace := newNamespace(ctx, builder.Script("done", slices.Concat(now, now), now))
+		session := builder.Session("demo").In(namespace).Obj()
 		session.Spec.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "current_time"}}
 		create(ctx, session)
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
 		before := len(requests.in(namespace))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		step := acting(0, v1alpha1.SideEffectPure)
 		expectCost(ctx, namespace, before, slices.Concat(beginning, step, step, ending))
@@ -143,9 +144,9 @@ var _ = Describe("The write budget of a Turn", func() {
 	// each result that comes before the step is complete, and 2 Session writes, because the Session shows that it
 	// waits. While it waits it costs nothing.
 	It("is 4 + 1 for a step of one client tool, and 2 to show the wait on the Session", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
+		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("ask-ann")), builder.ClientTool("ask-ann").Obj())
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 		waiting := slices.Concat(beginning, []string{turnWrite, sessionWrite})
@@ -154,7 +155,7 @@ var _ = Describe("The write budget of a Turn", func() {
 		).WithTimeout(time.Second).
 			Should(Equal(waiting))
 
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		// The Session's write, that it goes on, is one among the Turn's: no process waits for it.
 		expectWrites(
@@ -170,21 +171,21 @@ var _ = Describe("The write budget of a Turn", func() {
 	It("is 1 entry and 1 status more for a client's result that comes before the others", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann"), call("ask-bob")}),
-			clientTool("ask-ann"),
-			clientTool("ask-bob"),
+			builder.Script("done", builder.Calls("ask-ann", "ask-bob")),
+			builder.ClientTool("ask-ann").Obj(),
+			builder.ClientTool("ask-bob").Obj(),
 		)
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann", "ask-bob"))
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
-		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+		create(ctx, builder.ToolResult("bob", "1-1").In(namespace).Result("no").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		partial := slices.Concat(beginning, []string{turnWrite, sessionWrite, entryWrite, acceptWrite})
 		counted, progress := requests.budgeted(namespace)
 		Expect(counted[before:]).To(Equal(partial))
 		Expect(progress).To(HaveLen(1), "what shows that only ann's answer is missing")
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectWrites(
 			ctx,
@@ -197,11 +198,11 @@ var _ = Describe("The write budget of a Turn", func() {
 	})
 
 	It("is 1 for the next Turn's admission and the last one's release together", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(1)})
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: seconds(1)})
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Hello again").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 		expectCost(ctx, namespace, before, slices.Concat(beginning, ending, beginning[1:], ending))
 	})
@@ -214,11 +215,8 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 	)
 
 	BeforeAll(func() {
-		separate := &envtest.Environment{}
-		config, err := separate.Start()
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { Expect(separate.Stop()).To(Succeed()) })
-		own, err = capstantest.Start(context.Background(), config, capstantest.Options{
+		var err error
+		own, err = capstantest.Start(context.Background(), suite.Start().Config, capstantest.Options{
 			Transport: requests.wrap, JobRetention: 2 * time.Second, MaxActiveTurns: 1,
 		})
 		Expect(err).NotTo(HaveOccurred())
@@ -234,17 +232,17 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 	It(
 		"gives a place that comes free to who has waited for it, not to the Session that had it",
 		func(ctx context.Context) {
-			slow := v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(1)}
+			slow := v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: seconds(1)}
 			rich, poor := newNamespace(ctx, slow), newNamespace(ctx, slow)
 			for _, namespace := range []string{rich, poor} {
-				create(ctx, newSession(namespace, "demo"))
+				create(ctx, builder.Session("demo").In(namespace).Obj())
 				Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
 			}
-			create(ctx, newTurn(rich, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(rich).Obj())
 			Eventually(turnPhase(ctx, rich, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
-			create(ctx, newTurn(rich, "demo", "demo-2", "Hello"))
-			create(ctx, newTurn(rich, "demo", "demo-3", "Hello"))
-			create(ctx, newTurn(poor, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-2").In(rich).Obj())
+			create(ctx, builder.Turn("demo-3").In(rich).Obj())
+			create(ctx, builder.Turn("demo-1").In(poor).Obj())
 			began := func(namespace, name string) time.Time {
 				GinkgoHelper()
 				Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
@@ -262,15 +260,15 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 	It(
 		"lets others begin while a Turn waits for a person, which then goes on once there is a place",
 		func(ctx context.Context) {
-			waits := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("human")}), clientTool("human"))
-			works := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done"), Latency: seconds(2)})
-			create(ctx, newSession(waits, "demo"))
-			create(ctx, newTurn(waits, "demo", "demo-1", "Hello"))
+			waits := newNamespace(ctx, builder.Script("done", builder.Calls("human")), builder.ClientTool("human").Obj())
+			works := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: seconds(2)})
+			create(ctx, builder.Session("demo").In(waits).Obj())
+			create(ctx, builder.Turn("demo-1").In(waits).Obj())
 			Eventually(kit.Turn(ctx, waits, "demo-1")).Should(capstantest.WaitForTools("human"))
-			create(ctx, newSession(works, "demo"))
-			create(ctx, newTurn(works, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Session("demo").In(works).Obj())
+			create(ctx, builder.Turn("demo-1").In(works).Obj())
 			Eventually(turnPhase(ctx, works, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
-			create(ctx, toolResult(waits, "ann", "demo-1", "1-0", "yes"))
+			create(ctx, builder.ToolResult("ann", "1-0").In(waits).Result("yes").Obj())
 			// What the person said is taken at once. Only the next model call waits for the place.
 			Eventually(turnPhase(ctx, waits, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
 			Expect(turnPhase(ctx, works, "demo-1")()).To(Equal(v1alpha1.TurnPhaseReason))
@@ -291,13 +289,13 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 			const k = 12
 			namespace := newNamespace(
 				ctx,
-				calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("work")}, k)),
-				jobTool("work", v1alpha1.SideEffectPure),
+				builder.Script("done", slices.Repeat(builder.Calls("work"), k)),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 			)
-			create(ctx, newSession(namespace, "demo"))
+			create(ctx, builder.Session("demo").In(namespace).Obj())
 			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
 			before := len(requests.in(namespace))
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			turn, err := kit.Turn(ctx, namespace, "demo-1")()
 			Expect(err).NotTo(HaveOccurred())
@@ -319,7 +317,7 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 // startedSession makes a Session, waits until it can be used, and gives the number of writes up to then.
 func startedSession(ctx context.Context, namespace string) int {
 	GinkgoHelper()
-	create(ctx, newSession(namespace, "demo"))
+	create(ctx, builder.Session("demo").In(namespace).Obj())
 	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
 	return len(requests.in(namespace))
 }

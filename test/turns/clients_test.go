@@ -8,12 +8,12 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("Client tools", func() {
@@ -23,15 +23,12 @@ var _ = Describe("Client tools", func() {
 	waiting := func(ctx context.Context) {
 		namespace = newNamespace(
 			ctx,
-			calling(
-				"Ann said {{tool:ask-ann}}, Bob said {{tool:ask-bob}}.",
-				[]v1alpha1.SimulatedToolCall{call("ask-ann"), call("ask-bob")},
-			),
-			clientTool("ask-ann"),
-			clientTool("ask-bob"),
+			builder.Script("Ann said {{tool:ask-ann}}, Bob said {{tool:ask-bob}}.", builder.Calls("ask-ann", "ask-bob")),
+			builder.ClientTool("ask-ann").Obj(),
+			builder.ClientTool("ask-bob").Obj(),
 		)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "What do they say?"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("What do they say?").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann", "ask-bob"))
 	}
 
@@ -47,11 +44,11 @@ var _ = Describe("Client tools", func() {
 			).To(ContainSubstring("1-0 (ask-ann), 1-1 (ask-bob)"))
 			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 
-			create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+			create(ctx, builder.ToolResult("bob", "1-1").In(namespace).Result("no").Obj())
 			Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 
-			create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+			create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			Eventually(accepted(ctx, namespace, "ann")).Should(Equal("True Accepted"))
 			turn, err = kit.Turn(ctx, namespace, "demo-1")()
@@ -63,11 +60,11 @@ var _ = Describe("Client tools", func() {
 
 	It("keeps a partial result although its ToolResult is deleted", func(ctx context.Context) {
 		waiting(ctx)
-		bob := toolResult(namespace, "bob", "demo-1", "1-1", "no")
+		bob := builder.ToolResult("bob", "1-1").In(namespace).Result("no").Obj()
 		create(ctx, bob)
 		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
 		Expect(kit.Client.Delete(ctx, bob)).To(Succeed())
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
@@ -78,7 +75,7 @@ var _ = Describe("Client tools", func() {
 		"keeps a partial result although its Session waits for clients no longer, also across a restart",
 		func(ctx context.Context) {
 			waiting(ctx)
-			create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+			create(ctx, builder.ToolResult("bob", "1-1").In(namespace).Result("no").Obj())
 			Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
 			Expect(kit.Stop()).To(Succeed())
 			session := sessionOf(ctx, namespace, "demo")
@@ -97,37 +94,37 @@ var _ = Describe("Client tools", func() {
 
 	It("refuses unknown, doubled, replaced and late results and says why", func(ctx context.Context) {
 		waiting(ctx)
-		create(ctx, toolResult(namespace, "wrong", "demo-1", "9-9", "?"))
+		create(ctx, builder.ToolResult("wrong", "9-9").In(namespace).Result("?").Obj())
 		Eventually(accepted(ctx, namespace, "wrong")).Should(Equal("False UnknownCall"))
 		Expect(acceptedMessage(ctx, namespace, "wrong")).To(
 			ContainSubstring("It is waiting for: 1-0 (ask-ann), 1-1 (ask-bob)."))
 
-		other := toolResult(namespace, "replaced", "demo-1", "1-0", "?")
+		other := builder.ToolResult("replaced", "1-0").In(namespace).Result("?").Obj()
 		other.Spec.TurnRef.UID = "00000000-0000-0000-0000-000000000000"
 		create(ctx, other)
 		Eventually(accepted(ctx, namespace, "replaced")).Should(Equal("False TurnReplaced"))
 
-		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+		create(ctx, builder.ToolResult("bob", "1-1").In(namespace).Result("no").Obj())
 		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("True Accepted"))
-		create(ctx, toolResult(namespace, "bob-again", "demo-1", "1-1", "maybe"))
+		create(ctx, builder.ToolResult("bob-again", "1-1").In(namespace).Result("maybe").Obj())
 		Eventually(accepted(ctx, namespace, "bob-again")).Should(Equal("False AlreadyAnswered"))
 
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		create(ctx, toolResult(namespace, "late", "demo-1", "3-0", "?"))
+		create(ctx, builder.ToolResult("late", "3-0").In(namespace).Result("?").Obj())
 		Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
 	})
 
 	It("keeps a result that comes before its Turn", func(ctx context.Context) {
 		namespace = newNamespace(
 			ctx,
-			calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}),
-			clientTool("ask-ann"),
+			builder.Script("It is {{tool:ask-ann}}.", builder.Calls("ask-ann")),
+			builder.ClientTool("ask-ann").Obj(),
 		)
-		create(ctx, toolResult(namespace, "early", "demo-1", "1-0", "early"))
+		create(ctx, builder.ToolResult("early", "1-0").In(namespace).Result("early").Obj())
 		Eventually(accepted(ctx, namespace, "early")).Should(Equal("Unknown TurnNotFound"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "What is it?"))
-		create(ctx, newSession(namespace, "demo"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("What is it?").Obj())
+		create(ctx, builder.Session("demo").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Eventually(accepted(ctx, namespace, "early")).Should(Equal("True Accepted"))
 	})
@@ -139,12 +136,12 @@ var _ = Describe("Client tools", func() {
 			turn, err := kit.Turn(ctx, namespace, "demo-1")()
 			Expect(err).NotTo(HaveOccurred())
 			ann := func() *v1alpha1.ToolResult {
-				result := toolResult(namespace, "ann", "demo-1", "1-0", "yes")
+				result := builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj()
 				result.Spec.TurnRef.UID = turn.UID
 				return result
 			}
 			create(ctx, ann())
-			create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+			create(ctx, builder.ToolResult("bob", "1-1").In(namespace).Result("no").Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
 			Eventually(func() bool {
@@ -157,7 +154,7 @@ var _ = Describe("Client tools", func() {
 				bob := client.ObjectKey{Namespace: namespace, Name: "bob"}
 				return apierrors.IsNotFound(kit.Client.Get(ctx, bob, &v1alpha1.ToolResult{}))
 			}).Should(BeTrue(), "it names no UID, but the Turn has accepted it")
-			create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+			create(ctx, builder.ToolResult("bob", "1-1").In(namespace).Result("no").Obj())
 			Eventually(accepted(ctx, namespace, "bob")).Should(Equal("Unknown TurnNotFound"), "a Turn of the name may come")
 			deletions := slices.DeleteFunc(
 				requests.in(namespace),
@@ -170,13 +167,13 @@ var _ = Describe("Client tools", func() {
 	It("tells the model of a client's error", func(ctx context.Context) {
 		namespace = newNamespace(
 			ctx,
-			calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}),
-			clientTool("ask-ann"),
+			builder.Script("It is {{tool:ask-ann}}.", builder.Calls("ask-ann")),
+			builder.ClientTool("ask-ann").Obj(),
 		)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "What is it?"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("What is it?").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
-		failed := toolResult(namespace, "ann", "demo-1", "1-0", "")
+		failed := builder.ToolResult("ann", "1-0").In(namespace).Result("").Obj()
 		failed.Spec.Result, failed.Spec.Error = nil, ptr.To("Ann is away")
 		create(ctx, failed)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -188,16 +185,16 @@ var _ = Describe("Client tools", func() {
 	DescribeTable("a Session that follows hints", func(ctx context.Context, hint string, waits bool) {
 		namespace = newNamespace(
 			ctx,
-			calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("ask-ann")}),
-			clientTool("ask-ann"),
+			builder.Script("It is {{tool:ask-ann}}.", builder.Calls("ask-ann")),
+			builder.ClientTool("ask-ann").Obj(),
 		)
-		session := newSession(namespace, "demo")
+		session := builder.Session("demo").In(namespace).Obj()
 		session.Spec.ClientTools = v1alpha1.ClientToolsPolicyFollowHints
 		if hint != "" {
 			session.Spec.Hints = map[string]v1alpha1.JSON{"setup_connection": {Raw: []byte(hint)}}
 		}
 		create(ctx, session)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "What is it?"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("What is it?").Obj())
 		if waits {
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 			return
@@ -214,10 +211,3 @@ var _ = Describe("Client tools", func() {
 		Entry("goes on without it", "", false),
 	)
 })
-
-func toolResult(namespace, name, turn, callID, result string) *v1alpha1.ToolResult {
-	return &v1alpha1.ToolResult{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: turn}, CallID: callID, Result: &result},
-	}
-}

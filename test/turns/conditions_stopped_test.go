@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // A manager that starts finds out by itself what has changed while none ran, also of objects that send it no event.
@@ -28,7 +29,7 @@ var _ = Describe("The conditions that another manager left", Serial, Ordered, fu
 		for _, object := range whole(namespace.Name, s) {
 			create(ctx, object)
 		}
-		create(ctx, newTurn(namespace.Name, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace.Name).Obj())
 		Eventually(kit.Turn(ctx, namespace.Name, "demo-1")).Should(capstantest.HaveSucceeded())
 		model := condition(ctx, &v1alpha1.Model{}, namespace.Name, "model", v1alpha1.ConditionReady)
 		session := condition(ctx, &v1alpha1.Session{}, namespace.Name, "demo", v1alpha1.ConditionReady)
@@ -37,7 +38,7 @@ var _ = Describe("The conditions that another manager left", Serial, Ordered, fu
 		Expect(kit.Stop()).To(Succeed())
 
 		Expect(kit.Client.Delete(ctx, keySecret(namespace.Name))).To(Succeed())
-		create(ctx, newTurn(namespace.Name, "demo", "demo-2", "Hello again"))
+		create(ctx, builder.Turn("demo-2").In(namespace.Name).Input("Hello again").Obj())
 		kit = another()
 		missing := HaveField("Message", ContainSubstring(`Secret "provider" does not exist`))
 		Eventually(func(g Gomega) {

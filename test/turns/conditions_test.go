@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/conditions"
 )
 
@@ -39,7 +40,7 @@ func condition(
 // Secret with its key.
 func whole(namespace string, s *site) map[string]client.Object {
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
-	session, tool := newSession(namespace, "demo"), clientTool("tool")
+	session, tool := builder.Session("demo").In(namespace).Obj(), builder.ClientTool("tool").Obj()
 	session.Spec.AgentRef, session.Spec.ModelRef = &v1alpha1.LocalReference{
 		Name: "agent",
 	}, &v1alpha1.LocalReference{
@@ -82,18 +83,28 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 					create(ctx, object)
 				}
 			}
-			create(ctx, newTurn(namespace.Name, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace.Name).Obj())
 
 			turn := condition(ctx, &v1alpha1.Turn{}, namespace.Name, "demo-1", v1alpha1.ConditionSucceeded)
 			session := condition(ctx, &v1alpha1.Session{}, namespace.Name, "demo", v1alpha1.ConditionReady)
 			model := condition(ctx, &v1alpha1.Model{}, namespace.Name, "model", v1alpha1.ConditionReady)
 			Eventually(
 				turn,
-			).Should(And(HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", turnReason), HaveField("Message", ContainSubstring(says))))
+			).Should(
+				And(
+					HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", turnReason),
+					HaveField("Message", ContainSubstring(says)),
+				),
+			)
 			if missing != "Session" {
 				Eventually(
 					session,
-				).Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", sessionReason), HaveField("Message", ContainSubstring(says))))
+				).Should(
+					And(
+						HaveField("Status", metav1.ConditionFalse), HaveField("Reason", sessionReason),
+						HaveField("Message", ContainSubstring(says)),
+					),
+				)
 			}
 			if missing != "Model" {
 				Eventually(model).Should(HaveField("Reason", modelReason))
@@ -202,7 +213,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 				create(ctx, object)
 			}
 		}
-		create(ctx, newTurn(namespace.Name, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace.Name).Obj())
 		session := condition(ctx, &v1alpha1.Session{}, namespace.Name, "demo", v1alpha1.ConditionReady)
 		turn := condition(ctx, &v1alpha1.Turn{}, namespace.Name, "demo-1", v1alpha1.ConditionSucceeded)
 		const missing = `Model "model" is not ready (SecretMissing).`
@@ -214,10 +225,10 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		).Should(And(HaveField("Reason", v1alpha1.ReasonSessionNotReady), HaveField("Message", ContainSubstring(missing))))
 		conditions.Print(ctx, kit.Client, "without the fallback Model", namespace.Name)
 
-		fallback := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "fallback"}}
+		fallback := builder.Model("fallback").In(namespace.Name).Obj()
 		fallback.Spec = v1alpha1.ModelSpec{
 			Provider:   v1alpha1.ModelProviderSimulated,
-			Simulation: &v1alpha1.Simulation{Response: fixed("Hi.")},
+			Simulation: new(builder.Script("Hi.")),
 		}
 		create(ctx, fallback)
 		Eventually(kit.Turn(ctx, namespace.Name, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -233,7 +244,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 	})
 
 	It("room for JournalEntries in a ResourceQuota says so, and goes on when there is", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hi.")})
+		namespace := newNamespace(ctx, builder.Script("Hi."))
 		none := corev1.ResourceList{
 			"count/journalentries.capstan.dev": resource.MustParse("0"),
 			"count/configmaps":                 resource.MustParse("0"),
@@ -250,8 +261,8 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		Eventually(
 			func() error { return kit.Client.Create(ctx, probe, client.DryRunAll) },
 		).Should(MatchError(apierrors.IsForbidden, "Forbidden"))
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		turn := condition(ctx, &v1alpha1.Turn{}, namespace, "demo-1", v1alpha1.ConditionSucceeded)
 		Eventually(
 			turn,
@@ -271,9 +282,9 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 	})
 
 	It("a Model that its controls name says so, and is answered by that of its Session", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hi.")})
-		create(ctx, newSession(namespace, "demo"))
-		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		namespace := newNamespace(ctx, builder.Script("Hi."))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		turn := builder.Turn("demo-1").In(namespace).Obj()
 		turn.Spec.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "gone"}}
 		create(ctx, turn)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -286,11 +297,11 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 	})
 
 	It("a choice between two default Models is told which one counts by its Session", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hi.")})
-		create(ctx, newSession(namespace, "demo"))
+		namespace := newNamespace(ctx, builder.Script("Hi."))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
 		ready := condition(ctx, &v1alpha1.Session{}, namespace, "demo", v1alpha1.ConditionReady)
 		Eventually(ready).Should(HaveField("Message", "All references of the Session are resolved."))
-		second := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-second"}}
+		second := builder.Model("a-second").In(namespace).Obj()
 		second.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
 		second.Spec = v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}}
 		create(ctx, second)

@@ -17,7 +17,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 // setPrice gives a Model another price, as JSON, and waits until the manager has seen it.
@@ -99,10 +100,10 @@ func costMetric(currency string) *float64 {
 
 var _ = Describe("The cost of model calls", func() {
 	It("is added up in the Turn and in its Session, and costs no write", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("The answer has some tokens.")})
+		namespace := newNamespace(ctx, builder.Script("The answer has some tokens."))
 		setPrice(ctx, namespace, "simulated", priceOf("XPT", "3", "15.25"))
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		first := ended(ctx, namespace, "demo-1")
 		expectWrites(ctx, namespace, before, Equal(slices.Concat(beginning, ending)))
 		u := first.Status.Summary.Usage
@@ -113,7 +114,7 @@ var _ = Describe("The cost of model calls", func() {
 		Expect(costsOf(ctx, namespace)).To(Equal([]*v1alpha1.Cost{&cost}))
 		Expect(costMetric("XPT")).To(HaveValue(BeNumerically(">", 0)))
 
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again, with a longer message"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Hello again, with a longer message").Obj())
 		second := ended(ctx, namespace, "demo-2")
 		totals := sessionOf(ctx, namespace, "demo").Status.Totals
 		Expect(totals.Usage.InputTokens).To(Equal(u.InputTokens + second.Status.Summary.Usage.InputTokens))
@@ -122,15 +123,15 @@ var _ = Describe("The cost of model calls", func() {
 	})
 
 	It("follows the price from call to call, and what is recorded stays", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Yes.")})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "One"))
+		namespace := newNamespace(ctx, builder.Script("Yes."))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("One").Obj())
 		unpriced := ended(ctx, namespace, "demo-1")
 		Expect(unpriced.Status.Summary.Cost).To(BeNil())
 		Expect(unpriced.Status.Summary.UnpricedModelCalls).To(BeEquivalentTo(1))
 
 		setPrice(ctx, namespace, "simulated", priceOf("ABC", "1", "2"))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Two"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Two").Obj())
 		second := ended(ctx, namespace, "demo-2")
 		Expect(
 			second.Status.Summary.Cost,
@@ -138,7 +139,7 @@ var _ = Describe("The cost of model calls", func() {
 		Expect(costMetric("ABC")).To(BeNil(), "nobody knows that currency")
 
 		setPrice(ctx, namespace, "simulated", priceOf("ABB", "100", "0.000001"))
-		create(ctx, newTurn(namespace, "demo", "demo-3", "Three"))
+		create(ctx, builder.Turn("demo-3").In(namespace).Input("Three").Obj())
 		third := ended(ctx, namespace, "demo-3")
 		Expect(
 			third.Status.Summary.Cost,
@@ -159,7 +160,7 @@ var _ = Describe("The cost of model calls", func() {
 		})
 		create(ctx, keySecret(namespace))
 		setPrice(ctx, namespace, "simulated", priceOf("EUR", "0.5", "2"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		turn := ended(ctx, namespace, "demo-1")
 		cost := v1alpha1.Cost{Currency: "EUR", Amount: spent(turn.Status.Summary.Usage, "0.5", "2")}
 		Expect(turn.Status.Summary.Cost).To(Equal([]v1alpha1.Cost{cost}))
@@ -175,7 +176,7 @@ var _ = Describe("The cost of model calls", func() {
 			}
 		})
 		create(ctx, keySecret(namespace))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		// Of 100 tokens 90 came from the cache, and five were written.
 		Expect(
 			ended(ctx, namespace, "demo-1").Status.Summary.Cost,
@@ -196,17 +197,17 @@ var _ = Describe("The cost of a Turn under a manager that ends", Serial, Ordered
 	}
 
 	BeforeAll(func() {
-		separate = apiserver.Start().Config
+		separate = suite.Start().Config
 	})
 
 	It("counts once, also when the Turn is applied again at another price", func(ctx context.Context) {
 		restore := kit
 		DeferCleanup(func() { kit = restore })
 		another()
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Yes.")})
+		namespace := newNamespace(ctx, builder.Script("Yes."))
 		setPrice(ctx, namespace, "simulated", priceOf("CHF", "2", "4"))
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		before := ended(ctx, namespace, "demo-1")
 		totals := sessionOf(ctx, namespace, "demo").Status.Totals
 		Expect(totals.Cost).To(Equal(before.Status.Summary.Cost))
@@ -216,8 +217,8 @@ var _ = Describe("The cost of a Turn under a manager that ends", Serial, Ordered
 		Expect(kit.Stop()).To(Succeed())
 		another()
 		setPrice(ctx, namespace, "simulated", priceOf("CHF", "20", "40"))
-		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Expect(kit.Client.Delete(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj())).To(Succeed())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		again := ended(ctx, namespace, "demo-1")
 		Expect(reasonOf(again, v1alpha1.ConditionSucceeded)).To(Equal(v1alpha1.ReasonAlreadyRan))
 		Expect(again.Status.Summary.Cost).To(Equal(before.Status.Summary.Cost))

@@ -13,27 +13,28 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A Turn that was deleted", func() {
 	It("takes over its outcome when it is created again", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("The answer.", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectAtMostOnce),
+			builder.Script("The answer.", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 		)
 		started := make(chan string, 8)
 		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { started <- c.ID; return "worked", "", 0 })
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectReleased(ctx, namespace, "demo")
 		head := sessionOf(ctx, namespace, "demo")
 		spent, _ := requests.budgeted(namespace)
 		Expect(spent).To(HaveLen(before + len(beginning) + len(actingFirst(1, v1alpha1.SideEffectAtMostOnce)) + len(ending)))
 
-		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Expect(kit.Client.Delete(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj())).To(Succeed())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		again, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
@@ -56,11 +57,11 @@ var _ = Describe("A Turn that was deleted", func() {
 				},
 			},
 		)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("ProviderMisconfigured"))
-		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		Expect(kit.Client.Delete(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj())).To(Succeed())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("AlreadyRan"))
 		Expect(
 			kit.Turn(ctx, namespace, "demo-1")(),
@@ -68,22 +69,22 @@ var _ = Describe("A Turn that was deleted", func() {
 	})
 
 	It("leaves its name to its message", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		namespace := newNamespace(ctx, builder.Script("done"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Something else"))
+		Expect(kit.Client.Delete(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj())).To(Succeed())
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("Something else").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("NameReused"))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Something else"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Something else").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 	})
 
 	It("while it ran has its end in the log, and is not run again", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectAtMostOnce),
+			builder.Script("done", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 		)
 		started := make(chan string, 8)
 		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
@@ -91,16 +92,16 @@ var _ = Describe("A Turn that was deleted", func() {
 			<-c.Context.Done()
 			return "", "", 137
 		})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(started).Should(Receive())
-		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
+		Expect(kit.Client.Delete(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj())).To(Succeed())
 		expectReleased(ctx, namespace, "demo")
 		Expect(sessionOf(ctx, namespace, "demo").Status.Totals.ToolCalls).To(BeEquivalentTo(1))
 		told := toolErrors(ctx, namespace)
 		Expect(told).To(HaveLen(1))
 		Expect(told[0]).To(ContainSubstring("The outcome of this tool call is unknown"), "its pod has started")
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("AlreadyRan"))
 		Expect(
 			kit.Turn(ctx, namespace, "demo-1")(),
@@ -113,13 +114,13 @@ var _ = Describe("A Turn that was deleted", func() {
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,
-				v1alpha1.Simulation{Response: fixed("done"), Latency: &metav1.Duration{Duration: 2e9}},
+				v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: &metav1.Duration{Duration: 2e9}},
 			)
-			create(ctx, newSession(namespace, "demo"))
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Session("demo").In(namespace).Obj())
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
-			Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			Expect(kit.Client.Delete(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj())).To(Succeed())
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			Expect(kit.Turn(ctx, namespace, "demo-1")()).To(WithTransform(func(t *v1alpha1.Turn) string {
 				return reasonOf(t, v1alpha1.ConditionSucceeded)
@@ -130,8 +131,8 @@ var _ = Describe("A Turn that was deleted", func() {
 	It("stops although somebody's finalizer holds it", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectAtMostOnce),
+			builder.Script("done", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 		)
 		started := make(chan string, 8)
 		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
@@ -139,16 +140,16 @@ var _ = Describe("A Turn that was deleted", func() {
 			<-c.Context.Done()
 			return "", "", 137
 		})
-		create(ctx, newSession(namespace, "demo"))
-		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		turn := builder.Turn("demo-1").In(namespace).Obj()
 		turn.Finalizers = []string{"example.org/somebody"}
 		create(ctx, turn)
 		Eventually(started).Should(Receive())
-		Expect(kit.Client.Delete(ctx, newTurn(namespace, "demo", "demo-1", ""))).To(Succeed())
+		Expect(kit.Client.Delete(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj())).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
 		expectNothingRuns(ctx, namespace)
 		expectReleased(ctx, namespace, "demo")
-		change(ctx, newTurn(namespace, "demo", "demo-1", ""), `{"metadata":{"finalizers":null}}`)
+		change(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj(), `{"metadata":{"finalizers":null}}`)
 		Eventually(turnGone(ctx, namespace, "demo-1")).Should(BeTrue())
 	})
 })
@@ -175,8 +176,8 @@ var _ = Describe("A Session that was deleted", func() {
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,
-				calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
-				jobTool("work", v1alpha1.SideEffectAtMostOnce),
+				builder.Script("done", builder.Calls("work")),
+				builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 			)
 			started := make(chan string, 8)
 			jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
@@ -187,56 +188,56 @@ var _ = Describe("A Session that was deleted", func() {
 				<-c.Context.Done()
 				return "", "", 137
 			})
-			create(ctx, newSession(namespace, "demo"))
-			create(ctx, newTurn(namespace, "demo", "finished", "Hello"))
+			create(ctx, builder.Session("demo").In(namespace).Obj())
+			create(ctx, builder.Turn("finished").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "finished")).Should(capstantest.HaveSucceeded())
-			create(ctx, newTurn(namespace, "demo", "running", "Hello"))
+			create(ctx, builder.Turn("running").In(namespace).Obj())
 			Eventually(started).Should(Receive())
 			Eventually(started).Should(Receive())
-			create(ctx, newTurn(namespace, "demo", "queued", "Hello"))
+			create(ctx, builder.Turn("queued").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "queued")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseQueued))
 
-			Expect(kit.Client.Delete(ctx, newSession(namespace, "demo"))).To(Succeed())
+			Expect(kit.Client.Delete(ctx, builder.Session("demo").In(namespace).Obj())).To(Succeed())
 			Eventually(turnGone(ctx, namespace, "finished")).Should(BeTrue())
 			Eventually(turnGone(ctx, namespace, "running")).Should(BeTrue())
 			Eventually(kit.Turn(ctx, namespace, "queued")).Should(WithTransform(func(t *v1alpha1.Turn) string {
 				return reasonOf(t, v1alpha1.ConditionSucceeded)
 			}, Equal("SessionNotFound")))
 
-			create(ctx, newSession(namespace, "demo"))
+			create(ctx, builder.Session("demo").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "queued")).Should(capstantest.HaveSucceeded())
 		},
 	)
 
 	It("and created again at once is another conversation", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		namespace := newNamespace(ctx, builder.Script("done"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		// Times of creation have no fractions of a second, and one of the same second may be that of a restored Turn.
 		Eventually(func() bool {
-			Expect(kit.Client.Delete(ctx, newSession(namespace, "demo"))).To(Succeed())
-			session := newSession(namespace, "demo")
+			Expect(kit.Client.Delete(ctx, builder.Session("demo").In(namespace).Obj())).To(Succeed())
+			session := builder.Session("demo").In(namespace).Obj()
 			create(ctx, session)
 			return turn.CreationTimestamp.Before(&session.CreationTimestamp)
 		}).Should(BeTrue())
 		Eventually(turnGone(ctx, namespace, "demo-1")).Should(BeTrue())
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Something else"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("Something else").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(sessionOf(ctx, namespace, "demo").Status.Journal.Head).To(BeNumerically("<=", 1))
 	})
 
 	It("while no manager ran is noticed by the next one", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
-		create(ctx, newSession(namespace, "demo"))
+		namespace := newNamespace(ctx, builder.Script("done"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
 		for i := range 20 {
-			create(ctx, newTurn(namespace, "demo", fmt.Sprintf("demo-%d", i), "Hello"))
+			create(ctx, builder.Turn(fmt.Sprintf("demo-%d", i)).In(namespace).Obj())
 		}
 		Eventually(kit.Turn(ctx, namespace, "demo-19")).Should(capstantest.HaveSucceeded())
 		Expect(kit.Stop()).To(Succeed())
-		Expect(kit.Client.Delete(ctx, newSession(namespace, "demo"))).To(Succeed())
+		Expect(kit.Client.Delete(ctx, builder.Session("demo").In(namespace).Obj())).To(Succeed())
 		var err error
 		kit, err = capstantest.Start(context.Background(), config, kitOptions())
 		Expect(err).NotTo(HaveOccurred())

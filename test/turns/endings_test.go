@@ -15,16 +15,17 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("The end of a Turn", func() {
 	It("comes when its deadline has passed, while the model reasons", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			v1alpha1.Simulation{Response: fixed("too late"), Latency: &metav1.Duration{Duration: time.Minute}},
+			v1alpha1.Simulation{Response: builder.Fixed("too late"), Latency: &metav1.Duration{Duration: time.Minute}},
 		)
-		create(ctx, newSession(namespace, "demo"))
-		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		turn := builder.Turn("demo-1").In(namespace).Obj()
 		turn.Spec.ActiveDeadlineSeconds = new(int64(1))
 		create(ctx, turn)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DeadlineExceeded"))
@@ -37,12 +38,12 @@ var _ = Describe("The end of a Turn", func() {
 	It("comes when its deadline has passed, and stops the tools that run", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectAtMostOnce),
+			builder.Script("done", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 		)
 		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { <-c.Context.Done(); return "", "", 137 })
-		create(ctx, newSession(namespace, "demo"))
-		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		turn := builder.Turn("demo-1").In(namespace).Obj()
 		turn.Spec.ActiveDeadlineSeconds = new(int64(3))
 		create(ctx, turn)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DeadlineExceeded"))
@@ -55,20 +56,20 @@ var _ = Describe("The end of a Turn", func() {
 	})
 
 	It("comes when it has waited for a client for too long", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask")}), clientTool("ask"))
-		create(ctx, newSession(namespace, "demo"))
-		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("ask")), builder.ClientTool("ask").Obj())
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		turn := builder.Turn("demo-1").In(namespace).Obj()
 		turn.Spec.WaitTimeout = &metav1.Duration{Duration: time.Second}
 		create(ctx, turn)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("WaitTimeout"))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "And now?"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("And now?").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.WaitForTools("ask"))
 	})
 
 	It("counts the wait into the deadline", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask")}), clientTool("ask"))
-		create(ctx, newSession(namespace, "demo"))
-		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("ask")), builder.ClientTool("ask").Obj())
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		turn := builder.Turn("demo-1").In(namespace).Obj()
 		turn.Spec.ActiveDeadlineSeconds, turn.Spec.WaitTimeout = new(int64(2)), &metav1.Duration{Duration: time.Hour}
 		create(ctx, turn)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DeadlineExceeded"))
@@ -77,11 +78,11 @@ var _ = Describe("The end of a Turn", func() {
 	It("does not come by a deadline that is not reached", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectPure),
+			builder.Script("done", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
-		create(ctx, newSession(namespace, "demo"))
-		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		turn := builder.Turn("demo-1").In(namespace).Obj()
 		turn.Spec.ActiveDeadlineSeconds, turn.Spec.WaitTimeout = new(int64(600)), &metav1.Duration{Duration: time.Second}
 		create(ctx, turn)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -92,11 +93,11 @@ var _ = Describe("The time to live of a Turn", func() {
 	It("deletes it with its Jobs, and what it said stays", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("done", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectPure),
+			builder.Script("done", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
-		create(ctx, newSession(namespace, "demo"))
-		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		turn := builder.Turn("demo-1").In(namespace).Obj()
 		turn.Spec.TTLSecondsAfterFinished = new(int64(0))
 		create(ctx, turn)
 		Eventually(turnGone(ctx, namespace, "demo-1")).Should(BeTrue())
@@ -110,17 +111,17 @@ var _ = Describe("The time to live of a Turn", func() {
 	})
 
 	It("comes from the Session, and can be set when the Turns have ended", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "kept", "Hello"))
-		create(ctx, newTurn(namespace, "demo", "not-kept", "Hello"))
+		namespace := newNamespace(ctx, builder.Script("done"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("kept").In(namespace).Obj())
+		create(ctx, builder.Turn("not-kept").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "kept")).Should(capstantest.HaveSucceeded())
 		Eventually(kit.Turn(ctx, namespace, "not-kept")).Should(capstantest.HaveSucceeded())
-		change(ctx, newTurn(namespace, "demo", "kept", ""), `{"spec":{"ttlSecondsAfterFinished":3600}}`)
-		change(ctx, newSession(namespace, "demo"), `{"spec":{"turnTTL":"1s"}}`)
+		change(ctx, builder.Turn("kept").In(namespace).Input("").Obj(), `{"spec":{"ttlSecondsAfterFinished":3600}}`)
+		change(ctx, builder.Session("demo").In(namespace).Obj(), `{"spec":{"turnTTL":"1s"}}`)
 		Eventually(turnGone(ctx, namespace, "not-kept")).Should(BeTrue())
 		Expect(kit.Turn(ctx, namespace, "kept")()).To(capstantest.HaveSucceeded(), "its own time comes first")
-		change(ctx, newTurn(namespace, "demo", "kept", ""), `{"spec":{"ttlSecondsAfterFinished":0}}`)
+		change(ctx, builder.Turn("kept").In(namespace).Input("").Obj(), `{"spec":{"ttlSecondsAfterFinished":0}}`)
 		Eventually(turnGone(ctx, namespace, "kept")).Should(BeTrue())
 	})
 })

@@ -9,26 +9,27 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("Events", func() {
 	It("ask for results of clients and for approvals, and report failures, each once", func(ctx context.Context) {
-		pay := guarded(jobTool("pay", v1alpha1.SideEffectPure))
+		pay := guarded(builder.JobTool("pay", v1alpha1.SideEffectPure).Obj())
 		namespace := newNamespace(
 			ctx,
-			calling(
+			builder.Script(
 				"done",
 				[]v1alpha1.SimulatedToolCall{withArguments("ask-ann", `{"pin": 1234}`)},
-				[]v1alpha1.SimulatedToolCall{call("pay")},
+				builder.Calls("pay"),
 			),
-			clientTool("ask-ann"),
+			builder.ClientTool("ask-ann").Obj(),
 			pay,
 		)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		Eventually(eventsIn(ctx, namespace)).Should(Equal([]string{"demo-1 Normal ClientTools once"}))
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 		told := []string{"demo-1 Normal Approval once", "demo-1 Normal ClientTools once"}
 		Eventually(eventsIn(ctx, namespace)).Should(Equal(told))
@@ -44,8 +45,8 @@ var _ = Describe("Events", func() {
 				},
 			},
 		)
-		create(ctx, newSession(failing, "demo"))
-		create(ctx, newTurn(failing, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(failing).Obj())
+		create(ctx, builder.Turn("demo-1").In(failing).Obj())
 		Eventually(kit.Turn(ctx, failing, "demo-1")).Should(capstantest.HaveFailed("ProviderMisconfigured"))
 		Eventually(eventsIn(ctx, failing)).Should(Equal([]string{"demo-1 Warning ProviderMisconfigured once"}))
 	})

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // A change of a Tool may concern every Session of its namespace. A tenant that writes one again and again is answered
@@ -20,10 +21,10 @@ import (
 var _ = Describe("A Tool that is written again and again", func() {
 	It("costs no pass of each Session for each write", func(ctx context.Context) {
 		const sessions, writes = 300, 60
-		other := jobTool("other", v1alpha1.SideEffectPure)
+		other := builder.JobTool("other", v1alpha1.SideEffectPure).Obj()
 		namespace := newNamespace(ctx, v1alpha1.Simulation{}, other)
 		for i := range sessions {
-			create(ctx, newSession(namespace, fmt.Sprint("s", i)))
+			create(ctx, builder.Session(fmt.Sprint("s", i)).In(namespace).Obj())
 		}
 		ready := func(g Gomega, want int, status metav1.ConditionStatus) {
 			var all v1alpha1.SessionList
@@ -43,7 +44,7 @@ var _ = Describe("A Tool that is written again and again", func() {
 		for i := range writes {
 			change(ctx, other, fmt.Sprintf(`{"spec":{"description":"Does something else, number %d."}}`, i))
 		}
-		harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "base"}}
+		harness := builder.Harness("base").In(namespace).Obj()
 		Expect(kit.Client.Delete(ctx, harness)).To(Succeed())
 		Eventually(func(g Gomega) { ready(g, sessions, metav1.ConditionFalse) }).WithTimeout(time.Minute).Should(Succeed())
 		quietly(ctx, namespace)

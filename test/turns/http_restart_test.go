@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Ordered, func() {
@@ -23,7 +24,9 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 
 	DescribeTable(
 		"that it ended in the middle of",
-		func(ctx context.Context, class v1alpha1.SideEffect, state v1alpha1.ToolCallState, reason string, asked int, told string) {
+		func(
+			ctx context.Context, class v1alpha1.SideEffect, state v1alpha1.ToolCallState, reason string, asked int, told string,
+		) {
 			var n atomic.Int32
 			arrived := make(chan struct{})
 			s := newSite(func(w http.ResponseWriter, r *http.Request) {
@@ -83,12 +86,12 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 			kit = another()
 			namespace := newNamespace(
 				ctx,
-				calling("Told: {{tool:look}}", []v1alpha1.SimulatedToolCall{call("look"), call("human")}),
+				builder.Script("Told: {{tool:look}}", builder.Calls("look", "human")),
 				s.tool("look", class),
-				clientTool("human"),
+				builder.ClientTool("human").Obj(),
 			)
-			create(ctx, newSession(namespace, "demo"))
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Session("demo").In(namespace).Obj())
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("human"))
 			Eventually(
 				kit.Turn(ctx, namespace, "demo-1"),
@@ -101,7 +104,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 			Expect(kit.Stop()).To(Succeed())
 
 			kit = another()
-			create(ctx, toolResult(namespace, "ann", "demo-1", "1-1", "yes"))
+			create(ctx, builder.ToolResult("ann", "1-1").In(namespace).Result("yes").Obj())
 			turn := answered(ctx, namespace)
 			Expect(turn).To(capstantest.HaveToolCall("look", v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted))
 			Expect(turn.Status.Output).To(Equal("Told: clear"))

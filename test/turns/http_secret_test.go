@@ -14,6 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/conditions"
 )
 
@@ -40,10 +41,10 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 	}
 	start := func(ctx context.Context, tool *v1alpha1.Tool, hosts ...string) string {
 		GinkgoHelper()
-		namespace := newNamespace(ctx, calling("Told: {{tool:ask}}", []v1alpha1.SimulatedToolCall{call("ask")}), tool)
+		namespace := newNamespace(ctx, builder.Script("Told: {{tool:ask}}", builder.Calls("ask")), tool)
 		secret(ctx, namespace, hosts...)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Ask"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("Ask").Obj())
 		return namespace
 	}
 
@@ -84,7 +85,7 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 		Expect(answered(ctx, namespace).Status.Output).To(Equal("Told: fine"))
 		change(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "api"}},
 			`{"metadata":{"annotations":{"capstan.dev/allowed-hosts":"api.example.org"}}}`)
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Ask again"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Ask again").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-2")()
 		Expect(err).NotTo(HaveOccurred())

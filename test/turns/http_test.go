@@ -19,16 +19,21 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // asking starts a Turn whose model calls the tool once and says what it was told.
 func asking(ctx context.Context, tool *v1alpha1.Tool, arguments string) string {
 	GinkgoHelper()
-	asks := call(tool.Name)
+	asks := builder.Call(tool.Name)
 	asks.RawArguments = &arguments
-	namespace := newNamespace(ctx, calling("Told: {{tool:"+tool.Name+"}}", []v1alpha1.SimulatedToolCall{asks}), tool)
-	create(ctx, newSession(namespace, "demo"))
-	create(ctx, newTurn(namespace, "demo", "demo-1", "Ask"))
+	namespace := newNamespace(
+		ctx,
+		builder.Script("Told: {{tool:"+tool.Name+"}}", []v1alpha1.SimulatedToolCall{asks}),
+		tool,
+	)
+	create(ctx, builder.Session("demo").In(namespace).Obj())
+	create(ctx, builder.Turn("demo-1").In(namespace).Input("Ask").Obj())
 	return namespace
 }
 
@@ -306,19 +311,19 @@ var _ = Describe("HTTP tools", func() {
 		first.Spec.ConcurrencyClass, second.Spec.ConcurrencyClass = "api", "api"
 		namespace := newNamespace(
 			ctx,
-			calling(
+			builder.Script(
 				"{{tool:first}} {{tool:second}} {{tool:work}} {{tool:ask-ann}}",
-				[]v1alpha1.SimulatedToolCall{call("first"), call("second"), call("work"), call("ask-ann")},
+				builder.Calls("first", "second", "work", "ask-ann"),
 			),
 			first,
 			second,
-			jobTool("work", v1alpha1.SideEffectPure),
-			clientTool("ask-ann"),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+			builder.ClientTool("ask-ann").Obj(),
 		)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Ask"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("Ask").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-3", "yes"))
+		create(ctx, builder.ToolResult("ann", "1-3").In(namespace).Result("yes").Obj())
 		Expect(answered(ctx, namespace).Status.Output).To(Equal("/first /second result of 1-2 yes"))
 		Expect(most.Load()).To(BeEquivalentTo(1))
 	})
@@ -332,15 +337,15 @@ var _ = Describe("HTTP tools", func() {
 		})
 		namespace := newNamespace(
 			ctx,
-			calling("never", []v1alpha1.SimulatedToolCall{call("pay"), call("pay")}),
+			builder.Script("never", builder.Calls("pay", "pay")),
 			s.tool("pay", v1alpha1.SideEffectAtMostOnce),
 		)
-		session := newSession(namespace, "demo")
+		session := builder.Session("demo").In(namespace).Obj()
 		session.Spec.ToolConcurrency = v1alpha1.ToolConcurrencySequential
 		create(ctx, session)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Pay"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("Pay").Obj())
 		Eventually(arrived).Should(BeClosed())
-		change(ctx, newTurn(namespace, "demo", "demo-1", ""), `{"spec":{"desiredState":"Cancelled"}}`)
+		change(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj(), `{"spec":{"desiredState":"Cancelled"}}`)
 		Eventually(gone).Should(BeClosed())
 		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseCancelled))
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
@@ -360,7 +365,12 @@ var _ = Describe("HTTP tools", func() {
 		Expect(entries[1].Claimed).To(HaveField("ID", "1-0"))
 		Expect(
 			entries[2].Settled,
-		).To(And(HaveField("ID", "1-0"), HaveField("State", v1alpha1.ToolCallStateSucceeded), HaveField("Result", HaveValue(Equal("paid")))))
+		).To(
+			And(
+				HaveField("ID", "1-0"), HaveField("State", v1alpha1.ToolCallStateSucceeded),
+				HaveField("Result", HaveValue(Equal("paid"))),
+			),
+		)
 		Expect(entries[3].Parts).To(Equal([]int64{3}))
 		Expect(entries[3].Final).To(BeTrue())
 	})
@@ -369,11 +379,11 @@ var _ = Describe("HTTP tools", func() {
 		s := newSite(says("done"))
 		namespace := newNamespace(
 			ctx,
-			calling("done", slices.Repeat([]v1alpha1.SimulatedToolCall{call("ask")}, k)),
+			builder.Script("done", slices.Repeat(builder.Calls("ask"), k)),
 			s.tool("ask", class),
 		)
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		answered(ctx, namespace)
 		more := 0
 		if class == v1alpha1.SideEffectAtMostOnce {

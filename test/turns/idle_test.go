@@ -7,7 +7,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/passes"
 )
 
@@ -36,7 +36,9 @@ func quietly(ctx context.Context, namespace string) passes.Counts {
 			counted, since, newest = now, time.Now(), newer
 		}
 		return time.Since(since) > quiet
-	}).WithTimeout(time.Minute).Should(BeTrue(), func() string { return fmt.Sprintf("the newest passes of controllers: %v", newest) })
+	}).WithTimeout(time.Minute).Should(
+		BeTrue(), func() string { return fmt.Sprintf("the newest passes of controllers: %v", newest) },
+	)
 	return counted
 }
 
@@ -44,24 +46,26 @@ func quietly(ctx context.Context, namespace string) passes.Counts {
 // without a key, of which there is one here.
 var _ = Describe("What has nothing to do", func() {
 	It("costs no write and no reconcile for 30 s, and applying it again costs no write", func(ctx context.Context) {
-		namespace := newNamespace(ctx,
-			calling("It is {{tool:ask-ann}}.", []v1alpha1.SimulatedToolCall{call("work"), call("once"), call("ask-ann")}),
-			jobTool("work", v1alpha1.SideEffectPure), jobTool("once", v1alpha1.SideEffectAtMostOnce), clientTool("ask-ann"))
-		over := newSession(namespace, "over")
+		namespace := newNamespace(
+			ctx,
+			builder.Script("It is {{tool:ask-ann}}.", builder.Calls("work", "once", "ask-ann")),
+			builder.JobTool("work", v1alpha1.SideEffectPure).
+				Obj(),
+			builder.JobTool("once", v1alpha1.SideEffectAtMostOnce).Obj(),
+			builder.ClientTool("ask-ann").Obj(),
+		)
+		over := builder.Session("over").In(namespace).Obj()
 		over.Spec.AgentRef = &v1alpha1.LocalReference{Name: "helper"}
 		applied := []client.Object{
-			&v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "helper"}},
+			builder.Agent("helper").In(namespace).Obj(),
 			over,
-			newTurn(namespace, "over", "finished", "Hello"),
-			toolResult(namespace, "ann", "finished", "1-2", "so"),
-			newSession(
-				namespace,
-				"busy",
-			),
-			newTurn(namespace, "busy", "waiting-1", "Hello"),
-			newTurn(namespace, "busy", "waiting-2", "Hello again"),
-			newTurn(namespace, "nowhere", "lost", "Hello"),
-			toolResult(namespace, "early", "nobody", "1-0", "?"),
+			builder.Turn("finished").In(namespace).Session("over").Obj(),
+			builder.ToolResult("ann", "1-2").In(namespace).Turn("finished").Result("so").Obj(),
+			builder.Session("busy").In(namespace).Obj(),
+			builder.Turn("waiting-1").In(namespace).Session("busy").Obj(),
+			builder.Turn("waiting-2").In(namespace).Session("busy").Input("Hello again").Obj(),
+			builder.Turn("lost").In(namespace).Session("nowhere").Obj(),
+			builder.ToolResult("early", "1-0").In(namespace).Turn("nobody").Result("?").Obj(),
 		}
 		for _, object := range applied {
 			applyAs(ctx, object, applier)

@@ -6,19 +6,19 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A Turn on a Harness that has a parent", func() {
 	// inherits makes the namespace's Harness a child of a new one, which comes back.
 	inherits := func(ctx context.Context, namespace string) *v1alpha1.Harness {
 		GinkgoHelper()
-		parent := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "parent"}}
+		parent := builder.Harness("parent").In(namespace).Obj()
 		parent.Spec.SystemPrompt = "Be brief."
 		create(ctx, parent)
 		patch := `{"spec":{"parentRef":{"name":"parent"},"systemPrompt":"Be kind.","toolConcurrency":"Sequential"}}`
@@ -31,12 +31,13 @@ var _ = Describe("A Turn on a Harness that has a parent", func() {
 		return map[string]string{
 			"dependency": "harness",
 			"state":      "incomplete",
-			"problem":    `Harness "` + parent + `", the parent of Harness "base", does not exist. Create it, or change spec.parentRef of Harness "base".`,
+			"problem": `Harness "` + parent + `", the parent of Harness "base", does not exist. Create it, ` +
+				`or change spec.parentRef of Harness "base".`,
 		}
 	}
 
 	It("runs with all layers, the root first", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+		namespace := newNamespace(ctx, builder.Script("done"))
 		inherits(ctx, namespace)
 		startTurn(ctx, namespace)
 		Expect(prompts.of(ctx, namespace, "demo-1")).To(ConsistOf(HaveField("System", HavePrefix("Be brief.\n\nBe kind."))))
@@ -45,8 +46,8 @@ var _ = Describe("A Turn on a Harness that has a parent", func() {
 	It("ends before the next model call when the parent is gone", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("never", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectPure),
+			builder.Script("never", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
 		parent := inherits(ctx, namespace)
 		started, proceed := blocking(namespace)
@@ -67,8 +68,8 @@ var _ = Describe("A Turn on a Harness that has a parent", func() {
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,
-				calling("never", []v1alpha1.SimulatedToolCall{call("work"), call("work")}),
-				jobTool("work", v1alpha1.SideEffectPure),
+				builder.Script("never", builder.Calls("work", "work")),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 			)
 			parent := inherits(ctx, namespace)
 			started, proceed := blocking(namespace)
@@ -85,19 +86,24 @@ var _ = Describe("A Turn on a Harness that has a parent", func() {
 			Expect(turn.Status.Error.Fields).To(Equal(blockedBy("parent")))
 			Expect(
 				turn.Status.ToolCalls,
-			).To(HaveExactElements(HaveField("State", v1alpha1.ToolCallStateSucceeded), HaveField("State", Not(Equal(v1alpha1.ToolCallStateSucceeded)))))
+			).To(
+				HaveExactElements(
+					HaveField("State", v1alpha1.ToolCallStateSucceeded),
+					HaveField("State", Not(Equal(v1alpha1.ToolCallStateSucceeded))),
+				),
+			)
 			Expect(kit.Starts(namespace, "demo-1", "1-1")).To(BeZero())
 		},
 	)
 
 	It("waits before it begins until the parent is there", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+		namespace := newNamespace(ctx, builder.Script("done"))
 		parent := inherits(ctx, namespace)
 		Expect(kit.Client.Delete(ctx, parent)).To(Succeed())
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Consistently(turnPhase(ctx, namespace, "demo-1")).WithTimeout(time.Second).Should(Equal(v1alpha1.TurnPhaseQueued))
-		create(ctx, &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "parent"}})
+		create(ctx, builder.Harness("parent").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 	})
 })
@@ -105,6 +111,6 @@ var _ = Describe("A Turn on a Harness that has a parent", func() {
 // startTurn makes the Session demo and its first Turn.
 func startTurn(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	create(ctx, newSession(namespace, "demo"))
-	create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+	create(ctx, builder.Session("demo").In(namespace).Obj())
+	create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 }

@@ -8,11 +8,11 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("Configuration", func() {
@@ -20,10 +20,10 @@ var _ = Describe("Configuration", func() {
 	// of that size.
 	layered := func(ctx context.Context, size int) string {
 		GinkgoHelper()
-		simulation := calling("done", []v1alpha1.SimulatedToolCall{call("work")})
+		simulation := builder.Script("done", builder.Calls("work"))
 		raw := `{"text":"` + strings.Repeat("s", size) + `"}`
 		simulation.ToolCalls.Sequence[0].Calls[0].RawArguments = &raw
-		definition := jobTool("work", v1alpha1.SideEffectAtMostOnce)
+		definition := builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj()
 		definition.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"description":"` +
 			strings.Repeat("i", min(size, 30<<10)) + `","properties":{"text":{"type":"string"}},"type":"object"}`)}
 		for rest := size; rest > 0; rest -= 2 << 10 {
@@ -35,13 +35,14 @@ var _ = Describe("Configuration", func() {
 		without := client.MergeFrom(harness.DeepCopy())
 		harness.Spec.SystemPrompt = "Harness: " + strings.Repeat("h", size)
 		Expect(kit.Client.Patch(ctx, harness, without)).To(Succeed())
-		create(ctx, &v1alpha1.Agent{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "helper"},
-			Spec: v1alpha1.AgentSpec{
-				ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: "Agent: " + strings.Repeat("g", size)},
-			},
-		})
-		session := newSession(namespace, "demo")
+		create(
+			ctx,
+			builder.Agent("helper").
+				In(namespace).
+				Layer(v1alpha1.ConfigLayer{SystemPrompt: "Agent: " + strings.Repeat("g", size)}).
+				Obj(),
+		)
+		session := builder.Session("demo").In(namespace).Obj()
 		session.Spec.AgentRef = &v1alpha1.LocalReference{Name: "helper"}
 		session.Spec.SystemPrompt = "Session: " + strings.Repeat("s", size)
 		create(ctx, session)
@@ -53,7 +54,7 @@ var _ = Describe("Configuration", func() {
 	}
 	play := func(ctx context.Context, namespace, name string) []capstantest.Prompt {
 		GinkgoHelper()
-		create(ctx, newTurn(namespace, "demo", name, "Hello"))
+		create(ctx, builder.Turn(name).In(namespace).Obj())
 		given := prompts.of(ctx, namespace, name)
 		Expect(given).To(HaveLen(2))
 		return given

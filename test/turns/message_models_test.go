@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // unfetched answers as Anthropic does about an image whose address has expired.
@@ -30,11 +31,11 @@ var _ = Describe("A message to a Model of a real provider", func() {
 			m.Spec.Parameters = &v1alpha1.ModelParameters{ReasoningEffort: v1alpha1.ReasoningEffortLow}
 		})
 		create(ctx, keySecret(namespace))
-		first := newTurn(namespace, "demo", "demo-1", "Think hard.")
+		first := builder.Turn("demo-1").In(namespace).Input("Think hard.").Obj()
 		first.Spec.Controls = &v1alpha1.TurnControls{ReasoningEffort: v1alpha1.ReasoningEffortHigh}
 		create(ctx, first)
 		turn := answered(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Thank you."))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Thank you.").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 
 		var efforts []string
@@ -65,9 +66,9 @@ var _ = Describe("A message to a Model of a real provider", func() {
 			Image: &v1alpha1.MessageImage{MediaType: v1alpha1.ImageMediaTypePNG, URL: address},
 		}))
 		Expect(answered(ctx, namespace).Status.Output).To(Equal("A ship."))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "How old was it?"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("How old was it?").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(HaveField("Status.Output", "It was old."))
-		create(ctx, newTurn(namespace, "demo", "demo-3", "Bye."))
+		create(ctx, builder.Turn("demo-3").In(namespace).Input("Bye.").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-3")).Should(HaveField("Status.Output", "Bye."))
 
 		Expect(s.requests()).To(HaveLen(5))

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // pixel is a picture of one, in base64.
@@ -24,15 +25,15 @@ func picture(data string) v1alpha1.MessagePart {
 
 // newTurnOf is a Turn whose message is given in parts.
 func newTurnOf(namespace, session, name string, parts ...v1alpha1.MessagePart) *v1alpha1.Turn {
-	turn := newTurn(namespace, session, name, "")
+	turn := builder.Turn(name).In(namespace).Session(session).Input("").Obj()
 	turn.Spec.Message = &v1alpha1.TurnMessage{Content: parts}
 	return turn
 }
 
 var _ = Describe("A message in parts", func() {
 	It("reaches the model with its images, and what tells of the Turn as text", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("{{input}}|{{images}}")})
-		create(ctx, newSession(namespace, "demo"))
+		namespace := newNamespace(ctx, builder.Script("{{input}}|{{images}}"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
 		address := v1alpha1.MessagePart{
 			Image: &v1alpha1.MessageImage{MediaType: v1alpha1.ImageMediaTypePNG, URL: "https://example.org/a.png"},
 		}
@@ -64,12 +65,12 @@ var _ = Describe("A message in parts", func() {
 	})
 
 	It("of 1 MiB goes through the log, in entries that fit, and is there for the next Turn", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("{{images}}")})
+		namespace := newNamespace(ctx, builder.Script("{{images}}"))
 		watched := watchStatus(ctx, namespace)
-		create(ctx, newSession(namespace, "demo"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
 		large := strings.Repeat("R0lG", 1<<18)
 		create(ctx, newTurnOf(namespace, "demo", "demo-1", picture(large)))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "And now?"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("And now?").Obj())
 		given := prompts.of(ctx, namespace, "demo-2")
 		Expect(given[0].Messages).To(HaveLen(3))
 		Expect(readOf(given[0].Messages[0]).Content[0].Base64).To(Equal(large))
@@ -88,26 +89,26 @@ var _ = Describe("A message in parts", func() {
 		GinkgoHelper()
 		Eventually(reasonIn(ctx, turn.Namespace, turn.Name)).Should(BeElementOf("EndTurn", "AlreadyRan", "NameReused"))
 		expectReleased(ctx, turn.Namespace, "demo")
-		Expect(kit.Client.Delete(ctx, newTurn(turn.Namespace, "demo", turn.Name, ""))).To(Succeed())
+		Expect(kit.Client.Delete(ctx, builder.Turn(turn.Name).In(turn.Namespace).Input("").Obj())).To(Succeed())
 		create(ctx, turn)
 	}
 
 	It("is what its Turn is known by", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
-		create(ctx, newSession(namespace, "demo"))
+		namespace := newNamespace(ctx, builder.Script("done"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
 		create(ctx, newTurnOf(namespace, "demo", "demo-1", part("Look"), picture(pixel)))
 		again(ctx, newTurnOf(namespace, "demo", "demo-1", part("Look"), picture(pixel)))
 		Eventually(reasonIn(ctx, namespace, "demo-1")).Should(Equal("AlreadyRan"))
 		again(ctx, newTurnOf(namespace, "demo", "demo-1", part("Look"), picture("R0lG")))
 		Eventually(reasonIn(ctx, namespace, "demo-1")).Should(Equal("NameReused"))
-		again(ctx, newTurn(namespace, "demo", "demo-1", "Look"))
+		again(ctx, builder.Turn("demo-1").In(namespace).Input("Look").Obj())
 		Eventually(reasonIn(ctx, namespace, "demo-1")).Should(Equal("NameReused"))
 	})
 
 	It("that has one text is the same as that text", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		namespace := newNamespace(ctx, builder.Script("done"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		again(ctx, newTurnOf(namespace, "demo", "demo-1", part("Hello")))
 		Eventually(reasonIn(ctx, namespace, "demo-1")).Should(Equal("AlreadyRan"))
 	})
@@ -125,10 +126,10 @@ var _ = Describe("The locale", func() {
 	It("of a message comes before that of its Session, and reaches the model and the tools", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("{{locale}}", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectPure),
+			builder.Script("{{locale}}", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
-		plain, swiss := newSession(namespace, "plain"), newSession(namespace, "swiss")
+		plain, swiss := builder.Session("plain").In(namespace).Obj(), builder.Session("swiss").In(namespace).Obj()
 		swiss.Spec.Locale = "de-CH"
 		create(ctx, plain)
 		create(ctx, swiss)
@@ -136,7 +137,7 @@ var _ = Describe("The locale", func() {
 			{"plain", "", ""}, {"plain", "fr", "fr"}, {"swiss", "", "de-CH"}, {"swiss", "it-CH", "it-CH"},
 		} {
 			name := c.session + "-1" + strings.ToLower(c.own)
-			turn := newTurn(namespace, c.session, name, "Hello")
+			turn := builder.Turn(name).In(namespace).Session(c.session).Obj()
 			if c.own != "" {
 				turn.Spec.Controls = &v1alpha1.TurnControls{Locale: c.own}
 			}

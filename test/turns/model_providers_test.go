@@ -18,6 +18,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // apiKey is what the Secrets of these specs hold.
@@ -65,7 +66,8 @@ func anthropicCalls(id, tool, arguments string) http.HandlerFunc {
 	)
 }
 
-const anthropicStart = `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-test-1","content":[],` +
+const anthropicStart = `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant",` +
+	`"model":"claude-test-1","content":[],` +
 	`"usage":{"input_tokens":10,"cache_read_input_tokens":90,"output_tokens":1}}}`
 
 func anthropicEnds(reason string) string {
@@ -120,13 +122,13 @@ func withModel(
 	tools ...*v1alpha1.Tool,
 ) string {
 	GinkgoHelper()
-	namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hello from the simulated one.")}, tools...)
+	namespace := newNamespace(ctx, builder.Script("Hello from the simulated one."), tools...)
 	model := realModel(namespace, "real", provider, s)
 	if change != nil {
 		change(model)
 	}
 	create(ctx, model)
-	session := newSession(namespace, "demo")
+	session := builder.Session("demo").In(namespace).Obj()
 	session.Spec.ModelRef = &v1alpha1.LocalReference{Name: "real"}
 	create(ctx, session)
 	eventuallyReady(ctx, namespace, "simulated")
@@ -150,7 +152,9 @@ func keyIsNowhere(ctx context.Context, namespace string) {
 	Expect(kit.Client.List(ctx, &turns, client.InNamespace(namespace))).To(Succeed())
 	var models v1alpha1.ModelList
 	Expect(kit.Client.List(ctx, &models, client.InNamespace(namespace))).To(Succeed())
-	for what, object := range map[string]any{"the Turns": turns, "the Models": models, "the log": journalOf(ctx, namespace)} {
+	for what, object := range map[string]any{
+		"the Turns": turns, "the Models": models, "the log": journalOf(ctx, namespace),
+	} {
 		raw, err := json.Marshal(object)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(string(raw)).NotTo(ContainSubstring(apiKey), what)
@@ -187,12 +191,18 @@ func generationsOf(ctx context.Context, namespace string) []generation {
 var _ = Describe("A Model of a real provider", func() {
 	It("answers with a tool's help, and its key is nowhere to be seen", func(ctx context.Context) {
 		s := newSite(inTurn(anthropicCalls("toolu_1", "weather", `{"city":"Oslo"}`), anthropicSays("It is 21 degrees.")))
-		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil, jobTool("weather", v1alpha1.SideEffectPure))
+		namespace := withModel(
+			ctx,
+			v1alpha1.ModelProviderAnthropic,
+			s,
+			nil,
+			builder.JobTool("weather", v1alpha1.SideEffectPure).Obj(),
+		)
 		create(ctx, keySecret(namespace))
 		jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 			return "21 degrees for " + call.Arguments, "", 0
 		})
-		create(ctx, newTurn(namespace, "demo", "demo-1", "How warm is it in Oslo?"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("How warm is it in Oslo?").Obj())
 		turn := answered(ctx, namespace)
 		Expect(turn.Status.Output).To(Equal("It is 21 degrees."))
 		Expect(turn.Status.Summary.Usage).To(Equal(v1alpha1.Usage{InputTokens: 200, OutputTokens: 10, TotalTokens: 210}))
@@ -226,7 +236,9 @@ var _ = Describe("A Model of a real provider", func() {
 		Expect(result.Content[0].Text).To(ContainSubstring(`21 degrees for {"city":"Oslo"}`))
 		Expect(
 			generationsOf(ctx, namespace),
-		).To(HaveEach(And(HaveField("Provider", "Anthropic"), HaveField("Model", "claude-test-1"), HaveField("Success", true))))
+		).To(
+			HaveEach(And(HaveField("Provider", "Anthropic"), HaveField("Model", "claude-test-1"), HaveField("Success", true))),
+		)
 		keyIsNowhere(ctx, namespace)
 	})
 
@@ -236,7 +248,7 @@ var _ = Describe("A Model of a real provider", func() {
 			s := newSite(answer)
 			namespace := withModel(ctx, provider, s, nil)
 			create(ctx, keySecret(namespace))
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Expect(answered(ctx, namespace).Status.Output).To(Equal("Hi there."))
 			Expect(s.requests()).To(HaveLen(1))
 			got := s.requests()[0]
@@ -245,8 +257,10 @@ var _ = Describe("A Model of a real provider", func() {
 			keyIsNowhere(ctx, namespace)
 		},
 		Entry("OpenAI", v1alpha1.ModelProviderOpenAI, "/chat/completions", "Authorization", "Bearer "+apiKey, streamed(
-			`{"id":"c-1","object":"chat.completion.chunk","model":"gpt-test","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi there."}}]}`,
-			`{"id":"c-1","object":"chat.completion.chunk","model":"gpt-test","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`,
+			`{"id":"c-1","object":"chat.completion.chunk","model":"gpt-test","choices":[{"index":0,`+
+				`"delta":{"role":"assistant","content":"Hi there."}}]}`,
+			`{"id":"c-1","object":"chat.completion.chunk","model":"gpt-test","choices":[{"index":0,"delta":{},`+
+				`"finish_reason":"stop"}]}`,
 			`[DONE]`,
 		)),
 		Entry(
@@ -256,7 +270,8 @@ var _ = Describe("A Model of a real provider", func() {
 			"X-Goog-Api-Key",
 			apiKey,
 			streamed(
-				`{"candidates":[{"content":{"role":"model","parts":[{"text":"Hi there."}]},"finishReason":"STOP"}],"responseId":"r-1","modelVersion":"gemini-test"}`,
+				`{"candidates":[{"content":{"role":"model","parts":[{"text":"Hi there."}]},"finishReason":"STOP"}],`+
+					`"responseId":"r-1","modelVersion":"gemini-test"}`,
 			),
 		),
 	)
@@ -271,7 +286,7 @@ var _ = Describe("A Model of a real provider", func() {
 		)
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
 		create(ctx, keySecret(namespace))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		turn := answered(ctx, namespace)
 		Expect(turn.Status.Output).To(Equal("Now."))
 		Expect(turn.Status.Summary.ModelCalls).To(Equal(int32(1)))
@@ -297,7 +312,7 @@ var _ = Describe("A Model of a real provider", func() {
 		other.Spec.Fallbacks = []v1alpha1.LocalReference{{Name: "real"}}
 		create(ctx, other)
 		eventuallyReady(ctx, namespace, "other")
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Expect(answered(ctx, namespace).Status.Output).To(Equal("Hello from the simulated one."))
 		Expect(first.requests()).To(HaveLen(1))
 		Expect(second.requests()).To(HaveLen(1))
@@ -312,7 +327,7 @@ var _ = Describe("A Model of a real provider", func() {
 	It("waits for its key, says what to do, and answers by itself once that is done", func(ctx context.Context) {
 		s := newSite(anthropicSays("Hi."))
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		waitsFor := func(reason, says string) {
 			GinkgoHelper()
 			Eventually(condition(ctx, &v1alpha1.Model{}, namespace, "real", v1alpha1.ConditionReady)).Should(And(
@@ -355,13 +370,13 @@ var _ = Describe("A Model of a real provider", func() {
 
 	It("whose key goes away in the middle of a Turn has it wait, and go on once there is one", func(ctx context.Context) {
 		s := newSite(inTurn(anthropicCalls("toolu_1", "ask-ann", "{}"), anthropicSays("Done.")))
-		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil, clientTool("ask-ann"))
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil, builder.ClientTool("ask-ann").Obj())
 		secret := keySecret(namespace)
 		create(ctx, secret)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		Expect(kit.Client.Delete(ctx, secret)).To(Succeed())
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 		Eventually(condition(ctx, &v1alpha1.Turn{}, namespace, "demo-1", v1alpha1.ConditionSucceeded)).Should(And(
 			HaveField(
 				"Status",
@@ -391,7 +406,7 @@ var _ = Describe("A Model of a real provider", func() {
 		})
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
 		create(ctx, keySecret(namespace))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("ProviderMisconfigured"))
 		Expect(s.requests()).To(HaveLen(1))
 		Expect(other.requests()).To(BeEmpty())
@@ -405,9 +420,9 @@ var _ = Describe("A Model of a real provider", func() {
 		})
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
 		create(ctx, keySecret(namespace))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(s.requests).Should(HaveLen(1))
-		change(ctx, newTurn(namespace, "demo", "demo-1", ""), `{"spec":{"desiredState":"Cancelled"}}`)
+		change(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj(), `{"spec":{"desiredState":"Cancelled"}}`)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
 		Expect(s.requests()).To(HaveLen(1))
 	})

@@ -16,20 +16,21 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A network access list", func() {
 	const cutOff = `{"spec":{"job":{"network":"None"}}}`
-	counting := calling("It is {{tool:count}}.", []v1alpha1.SimulatedToolCall{call("count")})
+	counting := builder.Script("It is {{tool:count}}.", builder.Calls("count"))
 	inside := func(patterns ...v1alpha1.NetworkPattern) *v1alpha1.NetworkAccess {
 		return &v1alpha1.NetworkAccess{Allowed: patterns}
 	}
 	// listed is a Session with a list of its own, and a Turn.
 	listed := func(ctx context.Context, namespace string, access *v1alpha1.NetworkAccess) *v1alpha1.Session {
-		session := newSession(namespace, "demo")
+		session := builder.Session("demo").In(namespace).Obj()
 		session.Spec.NetworkAccess = access
 		create(ctx, session)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		return session
 	}
 	ready := func(ctx context.Context, object client.Object) func() (metav1.Condition, error) {
@@ -51,7 +52,7 @@ var _ = Describe("A network access list", func() {
 	)
 
 	It("keeps a Session waiting whose Jobs it cannot hold, until it can", func(ctx context.Context) {
-		tool := jobTool("count", v1alpha1.SideEffectPure)
+		tool := builder.JobTool("count", v1alpha1.SideEffectPure).Obj()
 		namespace := newNamespace(ctx, counting, tool)
 		session := listed(ctx, namespace, inside("example.org"))
 		Eventually(ready(ctx, session)).Should(unenforceable)
@@ -64,7 +65,7 @@ var _ = Describe("A network access list", func() {
 	})
 
 	It("lets Jobs run that it exempts by name", func(ctx context.Context) {
-		namespace := newNamespace(ctx, counting, jobTool("count", v1alpha1.SideEffectPure))
+		namespace := newNamespace(ctx, counting, builder.JobTool("count", v1alpha1.SideEffectPure).Obj())
 		access := inside("example.org")
 		access.ExemptTools = []v1alpha1.LocalReference{{Name: "count"}}
 		listed(ctx, namespace, access)
@@ -73,7 +74,7 @@ var _ = Describe("A network access list", func() {
 	})
 
 	It("is told of by the Harness and the Agent that have it", func(ctx context.Context) {
-		tool := jobTool("count", v1alpha1.SideEffectPure)
+		tool := builder.JobTool("count", v1alpha1.SideEffectPure).Obj()
 		namespace := newNamespace(ctx, counting, tool)
 		layer := v1alpha1.ConfigLayer{
 			Tools:         []v1alpha1.LocalReference{{Name: "count"}},
@@ -97,24 +98,24 @@ var _ = Describe("A network access list", func() {
 	It("that comes while a Turn runs holds for what has not started", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling(
-				"It is {{tool:count}}.",
-				[]v1alpha1.SimulatedToolCall{call("ask-ann")},
-				[]v1alpha1.SimulatedToolCall{call("count")},
-			),
-			clientTool("ask-ann"),
-			jobTool("count", v1alpha1.SideEffectAtMostOnce),
+			builder.Script("It is {{tool:count}}.", builder.Calls("ask-ann"), builder.Calls("count")),
+			builder.ClientTool("ask-ann").Obj(),
+			builder.JobTool("count", v1alpha1.SideEffectAtMostOnce).Obj(),
 		)
 		session := listed(ctx, namespace, nil)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		change(ctx, session, `{"spec":{"networkAccess":{"allowed":["example.org"]}}}`)
 		Eventually(ready(ctx, session)).Should(unenforceable)
 
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "go on"))
+		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("go on").Obj())
 		turn := answered(ctx, namespace)
 		Expect(
 			turn,
-		).To(capstantest.HaveToolCall("count", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonNetworkAccessUnenforceable))
+		).To(
+			capstantest.HaveToolCall(
+				"count", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonNetworkAccessUnenforceable,
+			),
+		)
 		Expect(turn.Status.Output).To(ContainSubstring("the networkAccess in effect cannot be enforced for this tool"))
 		Expect(requests.in(namespace)).NotTo(ContainElement(jobWrite))
 	})
@@ -131,9 +132,9 @@ var _ = Describe("A network access list", func() {
 		for _, name := range slices.Sorted(maps.Keys(paths)) {
 			tool := s.tool(name, v1alpha1.SideEffectPure)
 			tool.Spec.HTTP.URL = s.URL + paths[name]
-			calls, tools = append(calls, call(name)), append(tools, tool)
+			calls, tools = append(calls, builder.Call(name)), append(tools, tool)
 		}
-		namespace := newNamespace(ctx, calling("done", calls), tools...)
+		namespace := newNamespace(ctx, builder.Script("done", calls), tools...)
 		listed(ctx, namespace, inside(v1alpha1.NetworkPattern(s.URL+"/v1/")))
 
 		ends := map[string]string{}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 const networkWrite = "POST networkpolicies"
@@ -25,7 +26,7 @@ const networkWrite = "POST networkpolicies"
 // there in time.
 var _ = Describe("A tool without network", func() {
 	secluded := func(name string) *v1alpha1.Tool {
-		tool := jobTool(name, v1alpha1.SideEffectPure)
+		tool := builder.JobTool(name, v1alpha1.SideEffectPure).Obj()
 		tool.Spec.Job.Network = v1alpha1.NetworkReachNone
 		return tool
 	}
@@ -33,15 +34,11 @@ var _ = Describe("A tool without network", func() {
 	It("starts when the NetworkPolicy is there, which is made once in a namespace", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling(
-				"done",
-				[]v1alpha1.SimulatedToolCall{call("count"), call("count")},
-				[]v1alpha1.SimulatedToolCall{call("count")},
-			),
+			builder.Script("done", builder.Calls("count", "count"), builder.Calls("count")),
 			secluded("count"),
 		)
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 
 		writes := requests.in(namespace)[before:]
@@ -68,11 +65,11 @@ var _ = Describe("A tool without network", func() {
 	It("costs a tool that may use the network nothing", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("done", []v1alpha1.SimulatedToolCall{call("count")}),
-			jobTool("count", v1alpha1.SideEffectPure),
+			builder.Script("done", builder.Calls("count")),
+			builder.JobTool("count", v1alpha1.SideEffectPure).Obj(),
 		)
 		startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(requests.in(namespace)).NotTo(ContainElement(networkWrite))
 	})
@@ -80,9 +77,9 @@ var _ = Describe("A tool without network", func() {
 	It("is not started while a NetworkPolicy lets it use the network", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("done", []v1alpha1.SimulatedToolCall{call("count"), call("fetch")}),
+			builder.Script("done", builder.Calls("count", "fetch")),
 			secluded("count"),
-			jobTool("fetch", v1alpha1.SideEffectPure),
+			builder.JobTool("fetch", v1alpha1.SideEffectPure).Obj(),
 		)
 		create(ctx, &networkingv1.NetworkPolicy{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "names-for-all"},
@@ -94,7 +91,7 @@ var _ = Describe("A tool without network", func() {
 			},
 		})
 		startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
@@ -112,13 +109,13 @@ var _ = Describe("The example config/tool-network", func() {
 	It(
 		"selects the pods of tools, denies them what is private, and leaves tools without network cut off",
 		func(ctx context.Context) {
-			cut := jobTool("count", v1alpha1.SideEffectPure)
+			cut := builder.JobTool("count", v1alpha1.SideEffectPure).Obj()
 			cut.Spec.Job.Network = v1alpha1.NetworkReachNone
 			namespace := newNamespace(
 				ctx,
-				calling("done", []v1alpha1.SimulatedToolCall{call("count"), call("fetch")}),
+				builder.Script("done", builder.Calls("count", "fetch")),
 				cut,
-				jobTool("fetch", v1alpha1.SideEffectPure),
+				builder.JobTool("fetch", v1alpha1.SideEffectPure).Obj(),
 			)
 			content, err := os.ReadFile("../../config/tool-network/network_policy.yaml")
 			Expect(err).NotTo(HaveOccurred())
@@ -127,13 +124,16 @@ var _ = Describe("The example config/tool-network", func() {
 			policy.Namespace = namespace
 			create(ctx, policy)
 			startedSession(ctx, namespace)
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			turn, err := kit.Turn(ctx, namespace, "demo-1")()
 			Expect(err).NotTo(HaveOccurred())
 			Expect(
 				turn.Status.ToolCalls,
-			).To(HaveEach(HaveField("State", v1alpha1.ToolCallStateSucceeded)), "the tool without network is cut off, or it would not run")
+			).To(
+				HaveEach(HaveField("State", v1alpha1.ToolCallStateSucceeded)),
+				"the tool without network is cut off, or it would not run",
+			)
 
 			selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
 			Expect(err).NotTo(HaveOccurred())
@@ -146,7 +146,10 @@ var _ = Describe("The example config/tool-network", func() {
 			).To(ConsistOf(HaveField("Labels", HaveKeyWithValue(v1alpha1.LabelCall, "1-1"))), "the pod of fetch alone")
 			Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress))
 			Expect(policy.Spec.Ingress).To(BeEmpty())
-			for _, address := range []string{"169.254.169.254", "10.96.0.1", "172.18.0.2", "192.168.0.1", "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fe80::1"} {
+			for _, address := range []string{
+				"169.254.169.254", "10.96.0.1", "172.18.0.2", "192.168.0.1", "100.100.100.200", "168.63.129.16", "fd00:ec2::254",
+				"fe80::1",
+			} {
 				Expect(reachable(policy, address)).To(BeFalse(), address)
 			}
 			for _, address := range []string{"93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"} {

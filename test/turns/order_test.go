@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("The order of Turns", func() {
@@ -26,7 +27,7 @@ var _ = Describe("The order of Turns", func() {
 		var turns v1alpha1.TurnList
 		Eventually(func() bool {
 			for _, i := range []int{10, 3, 1, 7, 2, 9, 4, 8, 6, 5} {
-				create(ctx, newTurn(namespace, "demo", fmt.Sprintf("demo-%d", i), fmt.Sprintf("message %d", i)))
+				create(ctx, builder.Turn(fmt.Sprintf("demo-%d", i)).In(namespace).Input(fmt.Sprintf("message %d", i)).Obj())
 			}
 			Expect(kit.Client.List(ctx, &turns, client.InNamespace(namespace))).To(Succeed())
 			for _, turn := range turns.Items {
@@ -37,7 +38,7 @@ var _ = Describe("The order of Turns", func() {
 			}
 			return len(turns.Items) == 10
 		}).Should(BeTrue())
-		create(ctx, newSession(namespace, "demo"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
 		for i := 1; i <= 10; i++ {
 			Eventually(kit.Turn(ctx, namespace, fmt.Sprintf("demo-%d", i))).Should(capstantest.HaveSucceeded())
 		}
@@ -52,13 +53,13 @@ var _ = Describe("The order of Turns", func() {
 	})
 
 	It("lets everything be applied in the wrong order and names what is missing", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
-		create(ctx, newTurn(namespace, "late", "demo-1", "Hello"))
+		namespace := newNamespace(ctx, builder.Script("done"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Session("late").Obj())
 		Eventually(func() (string, error) {
 			turn, err := kit.Turn(ctx, namespace, "demo-1")()
 			return conditionOf(turn, v1alpha1.ConditionSucceeded).Message, err
 		}).Should(ContainSubstring(`Session "late" does not exist`))
-		session := newSession(namespace, "late")
+		session := builder.Session("late").In(namespace).Obj()
 		session.Spec.HarnessRef.Name = "later"
 		session.Spec.AgentRef = &v1alpha1.LocalReference{Name: "helper"}
 		create(ctx, session)
@@ -71,7 +72,11 @@ var _ = Describe("The order of Turns", func() {
 		}
 		Eventually(
 			message,
-		).Should(And(HavePrefix(`HarnessNotFound: Harness "later" does not exist.`), ContainSubstring(`Agent "helper" does not exist.`)))
+		).Should(
+			And(
+				HavePrefix(`HarnessNotFound: Harness "later" does not exist.`), ContainSubstring(`Agent "helper" does not exist.`),
+			),
+		)
 		Eventually(phaseOf(ctx, namespace, "late")).Should(Equal(v1alpha1.SessionPhasePending))
 		harness := &v1alpha1.Harness{}
 		harness.Namespace, harness.Name = namespace, "later"
@@ -82,7 +87,7 @@ var _ = Describe("The order of Turns", func() {
 		agent.Namespace, agent.Name = namespace, "helper"
 		create(ctx, agent)
 		Eventually(message).Should(ContainSubstring(`ToolNotFound: Tool "word-count"`))
-		tool := jobTool("word-count", v1alpha1.SideEffectPure)
+		tool := builder.JobTool("word-count", v1alpha1.SideEffectPure).Obj()
 		tool.Namespace = namespace
 		create(ctx, tool)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -98,11 +103,11 @@ var _ = Describe("Cancelling", func() {
 	}
 
 	It("ends a Turn in the middle of a model call, with one entry, and the next Turn runs", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("late"), Latency: seconds(3600)})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("late"), Latency: seconds(3600)})
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Hello again").Obj())
 		cancel(ctx, namespace, "demo-1")
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
 		Eventually(turnPhase(ctx, namespace, "demo-2")).Should(Equal(v1alpha1.TurnPhaseReason))
@@ -112,20 +117,20 @@ var _ = Describe("Cancelling", func() {
 	})
 
 	It("ends a queued Turn at once and the Turn before it goes on", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("late"), Latency: seconds(3600)})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("late"), Latency: seconds(3600)})
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Hello again").Obj())
 		cancel(ctx, namespace, "demo-2")
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveFailed("Cancelled"))
 		Expect(turnPhase(ctx, namespace, "demo-1")()).To(Equal(v1alpha1.TurnPhaseReason))
 	})
 
 	It("ends a Turn that waits for a client", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("never", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		namespace := newNamespace(ctx, builder.Script("never", builder.Calls("ask-ann")), builder.ClientTool("ask-ann").Obj())
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		cancel(ctx, namespace, "demo-1")
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
@@ -135,12 +140,12 @@ var _ = Describe("Cancelling", func() {
 	})
 
 	It("of a Turn that is deleted while it runs frees its Session", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("late"), Latency: seconds(3600)})
-		create(ctx, newSession(namespace, "demo"))
-		turn := newTurn(namespace, "demo", "demo-1", "Hello")
+		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("late"), Latency: seconds(3600)})
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		turn := builder.Turn("demo-1").In(namespace).Obj()
 		create(ctx, turn)
 		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Hello again").Obj())
 		Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
 		Eventually(turnPhase(ctx, namespace, "demo-2")).Should(Equal(v1alpha1.TurnPhaseReason))
 		Expect(eventTypes(ctx, namespace, "demo")).To(Equal([]string{"turn.failed", "session.idled"}))

@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A Turn of a model that reasons", func() {
@@ -20,18 +21,18 @@ var _ = Describe("A Turn of a model that reasons", func() {
 			s := newSite(double.ServeHTTP)
 			namespace := withModel(ctx, api.Spec.Provider, s, func(m *v1alpha1.Model) {
 				m.Spec.Model, m.Spec.API, m.Spec.Parameters = api.Spec.Model, api.Spec.API, api.Spec.Parameters
-			}, clientTool("ask"))
+			}, builder.ClientTool("ask").Obj())
 			create(ctx, keySecret(namespace))
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Please rest."))
+			create(ctx, builder.Turn("demo-1").In(namespace).Input("Please rest.").Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask", "ask"))
 
 			restartKit()
-			harness, tool := &v1alpha1.Harness{}, clientTool("ask")
+			harness, tool := &v1alpha1.Harness{}, builder.ClientTool("ask").Obj()
 			harness.Namespace, harness.Name, tool.Namespace = namespace, "base", namespace
 			change(ctx, harness, `{"spec":{"systemPrompt":"Be verbose."}}`)
 			change(ctx, tool, `{"spec":{"description":"Asks somewhere else."}}`)
 			for i := range 2 {
-				create(ctx, toolResult(namespace, fmt.Sprintf("ann-%d", i), "demo-1", fmt.Sprintf("1-%d", i), "yes"))
+				create(ctx, builder.ToolResult(fmt.Sprintf("ann-%d", i), fmt.Sprintf("1-%d", i)).In(namespace).Result("yes").Obj())
 			}
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // slow is a script that says so many words, one a second.
@@ -28,7 +29,7 @@ func slow(words int) v1alpha1.Simulation {
 // recovers sets what becomes of answers that the Model of a namespace was giving.
 func recovers(ctx context.Context, namespace string, recovery v1alpha1.ModelRecovery) {
 	GinkgoHelper()
-	m := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "simulated"}}
+	m := builder.Model("simulated").In(namespace).Obj()
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"recovery":"`+string(recovery)+`"}}`))
 	Expect(kit.Client.Patch(ctx, m, patch)).To(Succeed())
 }
@@ -53,8 +54,8 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 	It("is the answer where the Model finalizes", func(ctx context.Context) {
 		namespace := newNamespace(ctx, slow(60))
 		recovers(ctx, namespace, v1alpha1.ModelRecoveryFinalize)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kept).WithArguments(ctx, namespace).Should(HavePrefix("lorem ipsum"))
 		Expect(kit.Stop()).To(Succeed())
 
@@ -73,14 +74,14 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 
 		By("applying the Turn again, which adopts its outcome")
 		Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Recovered", v1alpha1.TurnRecoveryFinalized))
 	})
 
 	It("is asked for again where it does not", func(ctx context.Context) {
 		namespace := newNamespace(ctx, slow(8))
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(func(g Gomega) {
 			turn, err := kit.Turn(ctx, namespace, "demo-1")()
 			g.Expect(err).NotTo(HaveOccurred())
@@ -105,7 +106,7 @@ var _ = Describe("The write budget of an answer that is kept as it comes", func(
 		namespace := newNamespace(ctx, slow(13))
 		recovers(ctx, namespace, v1alpha1.ModelRecoveryFinalize)
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectCost(ctx, namespace, before, slices.Concat(beginning, times(2, entryWrite), ending))
 	})

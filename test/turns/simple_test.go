@@ -8,16 +8,17 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A Turn without tools", func() {
 	It("succeeds with the model's answer and costs five writes", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hello to you too.")})
-		create(ctx, newSession(namespace, "demo"))
+		namespace := newNamespace(ctx, builder.Script("Hello to you too."))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
 		before := len(requests.in(namespace))
 
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
 

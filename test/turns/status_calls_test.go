@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // overlap notes which calls run at the same time.
@@ -62,11 +63,11 @@ func withArguments(name, arguments string) v1alpha1.SimulatedToolCall {
 
 var _ = Describe("A tool call", func() {
 	It("that violates the schema goes back to the model as an error, and no Job is made", func(ctx context.Context) {
-		tool := jobTool("count", v1alpha1.SideEffectAtMostOnce)
+		tool := builder.JobTool("count", v1alpha1.SideEffectAtMostOnce).Obj()
 		tool.Spec.InputSchema = &v1alpha1.JSON{
 			Raw: []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`),
 		}
-		namespace := newNamespace(ctx, calling("{{tool:count}}", []v1alpha1.SimulatedToolCall{
+		namespace := newNamespace(ctx, builder.Script("{{tool:count}}", []v1alpha1.SimulatedToolCall{
 			withArguments(
 				"count",
 				`{"text":5}`,
@@ -75,8 +76,8 @@ var _ = Describe("A tool call", func() {
 			withArguments("count", `not json`),
 			withArguments("count", `{"text":"ok"}`),
 		}), tool)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
@@ -96,12 +97,12 @@ var _ = Describe("A tool call", func() {
 	})
 
 	It("of a tool that was not offered is an error that names it", func(ctx context.Context) {
-		hidden := jobTool("hidden", v1alpha1.SideEffectPure)
-		namespace := newNamespace(ctx, calling("{{tool:hidden}}", []v1alpha1.SimulatedToolCall{call("hidden")}))
+		hidden := builder.JobTool("hidden", v1alpha1.SideEffectPure).Obj()
+		namespace := newNamespace(ctx, builder.Script("{{tool:hidden}}", builder.Calls("hidden")))
 		hidden.Namespace = namespace
 		create(ctx, hidden)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
@@ -111,9 +112,13 @@ var _ = Describe("A tool call", func() {
 
 	It("beyond the 64th of a step is refused: the model is told, status does not list it", func(ctx context.Context) {
 		const called = 70
-		namespace := newNamespace(ctx, calling("done", works(called)), jobTool("work", v1alpha1.SideEffectPure))
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		namespace := newNamespace(
+			ctx,
+			builder.Script("done", works(called)),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+		)
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
@@ -135,7 +140,9 @@ var _ = Describe("A tool call", func() {
 })
 
 var _ = Describe("The calls of one step", func() {
-	run := func(ctx context.Context, change func(*v1alpha1.Session), simulation v1alpha1.Simulation, tools ...*v1alpha1.Tool) (string, *overlap) {
+	run := func(
+		ctx context.Context, change func(*v1alpha1.Session), simulation v1alpha1.Simulation, tools ...*v1alpha1.Tool,
+	) (string, *overlap) {
 		GinkgoHelper()
 		namespace := newNamespace(ctx, simulation, tools...)
 		seen := &overlap{}
@@ -144,17 +151,22 @@ var _ = Describe("The calls of one step", func() {
 			defer seen.leave(call.ID)
 			return call.ID, "", 0
 		})
-		session := newSession(namespace, "demo")
+		session := builder.Session("demo").In(namespace).Obj()
 		change(session)
 		create(ctx, session)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		return namespace, seen
 	}
 
 	It("run one after another in the order of the model when the Session says Sequential", func(ctx context.Context) {
 		sequential := func(session *v1alpha1.Session) { session.Spec.ToolConcurrency = v1alpha1.ToolConcurrencySequential }
-		_, seen := run(ctx, sequential, calling("done", works(5)), jobTool("work", v1alpha1.SideEffectPure))
+		_, seen := run(
+			ctx,
+			sequential,
+			builder.Script("done", works(5)),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+		)
 		order, most, _ := seen.seen()
 		Expect(order).To(Equal([]string{"1-0", "1-1", "1-2", "1-3", "1-4"}))
 		Expect(most).To(Equal(1))
@@ -163,17 +175,19 @@ var _ = Describe("The calls of one step", func() {
 	It(
 		"run in the order of the model within a concurrency class, and beside those of no class",
 		func(ctx context.Context) {
-			classed, other := jobTool(
-				"classed",
-				v1alpha1.SideEffectIdempotent,
-			), jobTool(
-				"also-classed",
-				v1alpha1.SideEffectAtMostOnce,
-			)
+			classed, other := builder.JobTool("classed", v1alpha1.SideEffectIdempotent).
+				Obj(),
+				builder.JobTool("also-classed", v1alpha1.SideEffectAtMostOnce).
+					Obj()
 			classed.Spec.ConcurrencyClass, other.Spec.ConcurrencyClass = "database", "database"
-			_, seen := run(ctx, func(*v1alpha1.Session) {}, calling("done", []v1alpha1.SimulatedToolCall{
-				call("classed"), call("work"), call("also-classed"), call("classed"),
-			}), classed, other, jobTool("work", v1alpha1.SideEffectPure))
+			_, seen := run(
+				ctx,
+				func(*v1alpha1.Session) {},
+				builder.Script("done", builder.Calls("classed", "work", "also-classed", "classed")),
+				classed,
+				other,
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+			)
 			order, _, together := seen.seen()
 			classes := []string{}
 			for _, id := range order {
@@ -189,7 +203,11 @@ var _ = Describe("The calls of one step", func() {
 	)
 
 	It("run beside one another, 32 at most", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", works(40)), jobTool("work", v1alpha1.SideEffectPure))
+		namespace := newNamespace(
+			ctx,
+			builder.Script("done", works(40)),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+		)
 		seen, proceed := &overlap{}, make(chan struct{})
 		jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 			seen.enter(call.ID)
@@ -200,8 +218,8 @@ var _ = Describe("The calls of one step", func() {
 			}
 			return call.ID, "", 0
 		})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(seen.now).Should(Equal(32))
 		Expect(jobNames(ctx, namespace)).To(HaveLen(32))
 		close(proceed)
@@ -214,7 +232,11 @@ var _ = Describe("The calls of one step", func() {
 	It(
 		"give their results to the model in its own order, whatever the order in which they end",
 		func(ctx context.Context) {
-			namespace := newNamespace(ctx, calling("done", works(3)), jobTool("work", v1alpha1.SideEffectPure))
+			namespace := newNamespace(
+				ctx,
+				builder.Script("done", works(3)),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+			)
 			first := make(chan struct{})
 			jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 				if call.ID == "1-0" {
@@ -225,8 +247,8 @@ var _ = Describe("The calls of one step", func() {
 				}
 				return strings.Repeat(call.ID, 2), "", 0
 			})
-			create(ctx, newSession(namespace, "demo"))
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Session("demo").In(namespace).Obj())
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			Expect(completedCalls(ctx, namespace)).To(Equal([]string{"1-0 success", "1-1 success", "1-2 success"}))
 		},
@@ -235,14 +257,14 @@ var _ = Describe("The calls of one step", func() {
 
 var _ = Describe("A Turn that reaches the limit of its iterations", func() {
 	always := v1alpha1.Simulation{
-		Response:  fixed("never"),
-		ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: []v1alpha1.SimulatedToolCall{call("unheard-of")}},
+		Response:  builder.Fixed("never"),
+		ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: builder.Calls("unheard-of")},
 	}
 
 	It("succeeds with MaxTurnRequests, and the calls of its last answer are not made", func(ctx context.Context) {
 		namespace := newNamespace(ctx, always)
-		create(ctx, withIterations(newSession(namespace, "demo"), 3))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, withIterations(builder.Session("demo").In(namespace).Obj(), 3))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
@@ -255,10 +277,10 @@ var _ = Describe("A Turn that reaches the limit of its iterations", func() {
 	It("and answers in the last one, succeeds with EndTurn", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("done", []v1alpha1.SimulatedToolCall{call("unheard-of")}, []v1alpha1.SimulatedToolCall{call("unheard-of")}),
+			builder.Script("done", builder.Calls("unheard-of"), builder.Calls("unheard-of")),
 		)
-		create(ctx, withIterations(newSession(namespace, "demo"), 3))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, withIterations(builder.Session("demo").In(namespace).Obj(), 3))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())

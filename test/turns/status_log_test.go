@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // The parts of a Turn in the log (LIFE-01 to LIFE-07, LLM-02, TOOL-11, EVT-04).
@@ -67,8 +68,8 @@ func blocking(namespace string) (started chan capstantest.Call, proceed chan str
 var _ = Describe("The log of a Turn", func() {
 	run := func(ctx context.Context, namespace string) {
 		GinkgoHelper()
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 	}
 	expectLog := func(ctx context.Context, namespace string, parts ...[]string) {
 		GinkgoHelper()
@@ -77,7 +78,7 @@ var _ = Describe("The log of a Turn", func() {
 	}
 
 	It("without tools", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("Hello to you too.")})
+		namespace := newNamespace(ctx, builder.Script("Hello to you too."))
 		run(ctx, namespace)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectLog(ctx, namespace, opened, reasoned, completed)
@@ -86,8 +87,8 @@ var _ = Describe("The log of a Turn", func() {
 	It("with one tool", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("It is {{tool:work}}.", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectPure),
+			builder.Script("It is {{tool:work}}.", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
 		run(ctx, namespace)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -100,8 +101,8 @@ var _ = Describe("The log of a Turn", func() {
 	It("with several tools tells of each from start to end, in the order of the calls", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("done", []v1alpha1.SimulatedToolCall{call("work"), call("unheard-of"), call("work")}),
-			jobTool("work", v1alpha1.SideEffectPure),
+			builder.Script("done", builder.Calls("work", "unheard-of", "work")),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
 		run(ctx, namespace)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -113,13 +114,13 @@ var _ = Describe("The log of a Turn", func() {
 	It("with a client tool", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann"), call("work")}),
-			clientTool("ask-ann"),
-			jobTool("work", v1alpha1.SideEffectPure),
+			builder.Script("done", builder.Calls("ask-ann", "work")),
+			builder.ClientTool("ask-ann").Obj(),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
 		run(ctx, namespace)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectLog(ctx, namespace, opened, reasoned, requested, acted("tool.started", "tool.completed"),
 			[]string{"tool.completed"}, reasoned, completed)
@@ -140,8 +141,8 @@ var _ = Describe("The log of a Turn", func() {
 	It("of a Turn that is cancelled while its tool runs", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling("never", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectPure),
+			builder.Script("never", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
 		started, _ := blocking(namespace)
 		run(ctx, namespace)
@@ -157,8 +158,8 @@ var _ = Describe("The log of a Turn", func() {
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,
-				calling("never", []v1alpha1.SimulatedToolCall{call("work")}),
-				jobTool("work", v1alpha1.SideEffectPure),
+				builder.Script("never", builder.Calls("work")),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 			)
 			started, _ := blocking(namespace)
 			run(ctx, namespace)
@@ -175,7 +176,7 @@ var _ = Describe("The log of a Turn", func() {
 	)
 
 	It("of a Turn whose Harness was archived before", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("never")})
+		namespace := newNamespace(ctx, builder.Script("never"))
 		archive(ctx, harnessOf(namespace))
 		run(ctx, namespace)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
@@ -194,8 +195,8 @@ var _ = Describe("The log of a Turn", func() {
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,
-				calling("never", []v1alpha1.SimulatedToolCall{call("work")}, []v1alpha1.SimulatedToolCall{call("work")}),
-				jobTool("work", v1alpha1.SideEffectPure),
+				builder.Script("never", builder.Calls("work"), builder.Calls("work")),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 			)
 			started, proceed := blocking(namespace)
 			run(ctx, namespace)
@@ -217,20 +218,20 @@ var _ = Describe("The log of a Turn", func() {
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,
-				calling("never", []v1alpha1.SimulatedToolCall{call("work")}, []v1alpha1.SimulatedToolCall{call("ask-ann")}),
-				jobTool("work", v1alpha1.SideEffectPure),
-				clientTool("ask-ann"),
+				builder.Script("never", builder.Calls("work"), builder.Calls("ask-ann")),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+				builder.ClientTool("ask-ann").Obj(),
 			)
 			agent := &v1alpha1.Agent{}
 			agent.Namespace, agent.Name = namespace, "helper"
 			create(ctx, agent)
-			session := newSession(namespace, "demo")
+			session := builder.Session("demo").In(namespace).Obj()
 			session.Spec.AgentRef = &v1alpha1.LocalReference{Name: "helper"}
 			create(ctx, session)
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 			archive(ctx, agent)
-			create(ctx, toolResult(namespace, "ann", "demo-1", "2-0", "yes"))
+			create(ctx, builder.ToolResult("ann", "2-0").In(namespace).Result("yes").Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
 			Eventually(accepted(ctx, namespace, "ann")).Should(Equal("False CallClosed"))
 			expectLog(
@@ -258,13 +259,13 @@ var _ = Describe("The log of a Turn", func() {
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,
-				calling("never", []v1alpha1.SimulatedToolCall{call("ask-ann")}),
-				clientTool("ask-ann"),
+				builder.Script("never", builder.Calls("ask-ann")),
+				builder.ClientTool("ask-ann").Obj(),
 			)
 			run(ctx, namespace)
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 			Expect(kit.Client.Delete(ctx, harnessOf(namespace))).To(Succeed())
-			create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+			create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DependencyUnavailable"))
 			turn, err := kit.Turn(ctx, namespace, "demo-1")()
 			Expect(err).NotTo(HaveOccurred())
@@ -277,10 +278,10 @@ var _ = Describe("The log of a Turn", func() {
 	)
 
 	It("numbers one Turn after the other", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("yes")})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		namespace := newNamespace(ctx, builder.Script("yes"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Hello again").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 		expectLog(ctx, namespace, opened, reasoned, completed, opened, reasoned, completed)
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // maxStatusBytes is the most that the status of a Turn may take (invariant 7).
@@ -98,16 +99,16 @@ var _ = Describe("A Turn of 1,000 iterations", SpecPriority(1), func() {
 	long := func(ctx context.Context, name string, tools ...*v1alpha1.Tool) (*v1alpha1.Turn, string) {
 		GinkgoHelper()
 		script := v1alpha1.Simulation{
-			Response:  fixed("never"),
-			ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: []v1alpha1.SimulatedToolCall{call(name)}},
+			Response:  builder.Fixed("never"),
+			ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: builder.Calls(name)},
 		}
 		namespace := newNamespace(ctx, script, tools...)
 		watched := watchStatus(ctx, namespace)
-		session := withIterations(newSession(namespace, "demo"), iterations)
+		session := withIterations(builder.Session("demo").In(namespace).Obj(), iterations)
 		limit := resource.MustParse("64Mi")
 		session.Spec.JournalLimit = &limit
 		create(ctx, session)
-		create(ctx, newTurn(namespace, "demo", "demo-1", strings.Repeat("Hello ", 1000)))
+		create(ctx, builder.Turn("demo-1").In(namespace).Input(strings.Repeat("Hello ", 1000)).Obj())
 		began := time.Now()
 		turn := advancing(ctx, namespace)
 		Expect(turn.Status.Plan.StopReason).To(Equal(v1alpha1.StopReasonMaxTurnRequests))
@@ -136,7 +137,7 @@ var _ = Describe("A Turn of 1,000 iterations", SpecPriority(1), func() {
 	})
 
 	It("with Jobs keeps its status small and ends as the limit says", func(ctx context.Context) {
-		_, namespace := long(ctx, "work", jobTool("work", v1alpha1.SideEffectPure))
+		_, namespace := long(ctx, "work", builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
 		Expect(completions(ctx, namespace)).To(HaveLen(1000))
 	})
 })
@@ -150,18 +151,21 @@ var _ = Describe("Bulk", func() {
 			var tools []*v1alpha1.Tool
 			for i := range parallel {
 				name := fmt.Sprintf("big-%02d", i)
-				calls = append(calls, call(name))
-				tools = append(tools, jobTool(name, v1alpha1.SideEffectPure))
+				calls = append(calls, builder.Call(name))
+				tools = append(tools, builder.JobTool(name, v1alpha1.SideEffectPure).Obj())
 			}
-			namespace := newNamespace(ctx, calling("{{tool:big-00}} and {{tool:big-17}} and {{tool:big-31}}", calls), tools...)
+			namespace := newNamespace(
+				ctx,
+				builder.Script("{{tool:big-00}} and {{tool:big-17}} and {{tool:big-31}}", calls),
+				tools...)
 			text := func(name string) string { return (name + strings.Repeat("<0123456789> ", size/12))[:size] }
 			jobs.in(
 				namespace,
 				func(call capstantest.Call) (stdout, stderr string, exit int) { return text(call.Command[1]), "", 0 },
 			)
 			watched := watchStatus(ctx, namespace)
-			create(ctx, newSession(namespace, "demo"))
-			create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+			create(ctx, builder.Session("demo").In(namespace).Obj())
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).WithTimeout(2 * time.Minute).Should(capstantest.HaveSucceeded())
 
 			turn, err := kit.Turn(ctx, namespace, "demo-1")()
@@ -183,14 +187,18 @@ var _ = Describe("Bulk", func() {
 
 	It("of results that need escaping does not make the status grow", func(ctx context.Context) {
 		const parallel = 64
-		namespace := newNamespace(ctx, calling("{{tool:work}}", works(parallel)), jobTool("work", v1alpha1.SideEffectPure))
+		namespace := newNamespace(
+			ctx,
+			builder.Script("{{tool:work}}", works(parallel)),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+		)
 		jobs.in(
 			namespace,
 			func(capstantest.Call) (stdout, stderr string, exit int) { return strings.Repeat("<", 20<<10), "", 0 },
 		)
 		watched := watchStatus(ctx, namespace)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).WithTimeout(2 * time.Minute).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
@@ -204,7 +212,7 @@ var _ = Describe("Bulk", func() {
 func works(n int) []v1alpha1.SimulatedToolCall {
 	calls := make([]v1alpha1.SimulatedToolCall, n)
 	for i := range calls {
-		calls[i] = call("work")
+		calls[i] = builder.Call("work")
 	}
 	return calls
 }
@@ -257,8 +265,8 @@ var _ = Describe("A Turn whose model fails", func() {
 				Type: v1alpha1.SimulatedResponseTypeError, Code: code, Text: text,
 			}},
 		)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(reason))
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
@@ -289,11 +297,11 @@ var _ = Describe("A Turn whose model fails", func() {
 				},
 			},
 		)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("ProviderUnavailable"))
-		setScript(ctx, namespace, v1alpha1.Simulation{Response: fixed("fine")})
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+		setScript(ctx, namespace, builder.Script("fine"))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Hello again").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 		turn, err := kit.Turn(ctx, namespace, "demo-2")()
 		Expect(err).NotTo(HaveOccurred())
@@ -308,22 +316,22 @@ var _ = Describe("A Turn whose model fails", func() {
 				ctx,
 				v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEcho}},
 			)
-			session := newSession(namespace, "demo")
+			session := builder.Session("demo").In(namespace).Obj()
 			limit := resource.MustParse("64Ki")
 			session.Spec.JournalLimit = &limit
 			create(ctx, session)
-			create(ctx, newTurn(namespace, "demo", "demo-1", strings.Repeat("long ", 12000)))
+			create(ctx, builder.Turn("demo-1").In(namespace).Input(strings.Repeat("long ", 12000)).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonJournalFull))
 			turn, err := kit.Turn(ctx, namespace, "demo-1")()
 			Expect(err).NotTo(HaveOccurred())
 			Expect(turn.Status.Error.Message).To(And(ContainSubstring("journalLimit"), ContainSubstring(`demo`)))
 			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
 
-			create(ctx, newTurn(namespace, "demo", "demo-2", strings.Repeat("long ", 12000)))
+			create(ctx, builder.Turn("demo-2").In(namespace).Input(strings.Repeat("long ", 12000)).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveFailed(v1alpha1.ReasonJournalFull))
 			raise := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"journalLimit":"1Mi"}}`))
 			Expect(kit.Client.Patch(ctx, session, raise)).To(Succeed())
-			create(ctx, newTurn(namespace, "demo", "demo-3", "short"))
+			create(ctx, builder.Turn("demo-3").In(namespace).Input("short").Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-3")).Should(capstantest.HaveSucceeded())
 		},
 	)
@@ -332,19 +340,19 @@ var _ = Describe("A Turn whose model fails", func() {
 var _ = Describe("A Session", func() {
 	It("adds up its Turns and says how long its log is", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{
-			Response: fixed("done"),
+			Response: builder.Fixed("done"),
 			ToolCalls: &v1alpha1.SimulatedToolCalls{Conditional: []v1alpha1.SimulatedRule{
 				{
 					Contains: "work",
-					Sequence: []v1alpha1.SimulatedStep{{Calls: []v1alpha1.SimulatedToolCall{call("work"), call("work")}}},
+					Sequence: []v1alpha1.SimulatedStep{{Calls: builder.Calls("work", "work")}},
 				},
 			}},
-		}, jobTool("work", v1alpha1.SideEffectPure))
-		create(ctx, newSession(namespace, "demo"))
+		}, builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
+		create(ctx, builder.Session("demo").In(namespace).Obj())
 		want := v1alpha1.SessionTotals{}
 		for i, input := range []string{"Hello", "please work", "Hello again"} {
 			name := fmt.Sprintf("demo-%d", i+1)
-			create(ctx, newTurn(namespace, "demo", name, input))
+			create(ctx, builder.Turn(name).In(namespace).Input(input).Obj())
 			Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
 			turn, err := kit.Turn(ctx, namespace, name)()
 			Expect(err).NotTo(HaveOccurred())

@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A message that steers", func() {
@@ -34,7 +35,7 @@ var _ = Describe("A message that steers", func() {
 	It("goes into the Turn that reasons, for one write and one more model call", func(ctx context.Context) {
 		namespace := newNamespace(ctx, echoing())
 		before := startedSession(ctx, namespace)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Ann?"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("Ann?").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
 		create(ctx, newSteer(namespace, "demo-2", "No, Bob."))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -77,16 +78,16 @@ var _ = Describe("A message that steers", func() {
 		started, release := make(chan struct{}), make(chan struct{})
 		namespace := newNamespace(
 			ctx,
-			calling("{{tool:work}}; {{input}}", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectAtMostOnce),
+			builder.Script("{{tool:work}}; {{input}}", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 		)
 		jobs.in(namespace, func(capstantest.Call) (string, string, int) {
 			close(started)
 			<-release
 			return "done", "", 0
 		})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Work."))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("Work.").Obj())
 		Eventually(started).Should(BeClosed())
 		create(ctx, newSteer(namespace, "demo-2", "And then rest."))
 		Consistently(
@@ -102,20 +103,17 @@ var _ = Describe("A message that steers", func() {
 	It("ends the wait for client tools, which a message that is queued does not", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
-			calling(
-				"{{input}}: {{tool:ask-ann}}, {{tool:ask-bob}}",
-				[]v1alpha1.SimulatedToolCall{call("ask-ann"), call("ask-bob")},
-			),
-			clientTool("ask-ann"),
-			clientTool("ask-bob"),
+			builder.Script("{{input}}: {{tool:ask-ann}}, {{tool:ask-bob}}", builder.Calls("ask-ann", "ask-bob")),
+			builder.ClientTool("ask-ann").Obj(),
+			builder.ClientTool("ask-bob").Obj(),
 		)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Ask both."))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("Ask both.").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann", "ask-bob"))
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 		Eventually(accepted(ctx, namespace, "ann")).Should(Equal("True Accepted"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-bob"))
-		create(ctx, newTurn(namespace, "demo", "demo-2", "Later."))
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("Later.").Obj())
 		Consistently(
 			kit.Turn(ctx, namespace, "demo-1"),
 		).WithTimeout(seconds(1).Duration).
@@ -130,16 +128,16 @@ var _ = Describe("A message that steers", func() {
 			turn.Status.ToolCalls[1],
 		).To(And(HaveField("State", v1alpha1.ToolCallStateNotExecuted), HaveField("Reason", "Steered")))
 		Expect(kit.Turn(ctx, namespace, "demo-3")()).To(capstantest.HaveSteered("demo-1"))
-		create(ctx, toolResult(namespace, "bob", "demo-1", "1-1", "no"))
+		create(ctx, builder.ToolResult("bob", "1-1").In(namespace).Result("no").Obj())
 		Eventually(accepted(ctx, namespace, "bob")).Should(Equal("False CallClosed"))
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.WaitForTools("ask-ann", "ask-bob"))
 	})
 
 	It("is queued where no Turn runs, and where it came before the one that runs", func(ctx context.Context) {
 		namespace := newNamespace(ctx, echoing())
-		create(ctx, newTurn(namespace, "demo", "demo-1", "one"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("one").Obj())
 		create(ctx, newSteer(namespace, "demo-2", "two"))
-		create(ctx, newSession(namespace, "demo"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
 		for name, text := range map[string]string{"demo-1": "one", "demo-2": "two"} {
 			Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
 			Expect(kit.Turn(ctx, namespace, name)()).To(HaveField("Status.Output", "You said: "+text))
@@ -151,10 +149,10 @@ var _ = Describe("A message that steers", func() {
 
 	It("is queued when the Turn ends without another model call", func(ctx context.Context) {
 		namespace := newNamespace(ctx, echoing())
-		session := newSession(namespace, "demo")
+		session := builder.Session("demo").In(namespace).Obj()
 		session.Spec.MaxIterations = new(int32(1))
 		create(ctx, session)
-		create(ctx, newTurn(namespace, "demo", "demo-1", "one"))
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("one").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
 		create(ctx, newSteer(namespace, "demo-2", "two"))
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
@@ -168,8 +166,8 @@ var _ = Describe("A message that steers", func() {
 
 	It("is not delivered again when its Turn is deleted and created again", func(ctx context.Context) {
 		namespace := newNamespace(ctx, echoing())
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "one"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("one").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
 		steer := newSteer(namespace, "demo-2", "two")
 		create(ctx, steer)
@@ -194,15 +192,15 @@ var _ = Describe("A message that steers", func() {
 		release := make(chan struct{})
 		namespace := newNamespace(
 			ctx,
-			calling("{{input}}", []v1alpha1.SimulatedToolCall{call("work")}),
-			jobTool("work", v1alpha1.SideEffectPure),
+			builder.Script("{{input}}", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
 		jobs.in(namespace, func(capstantest.Call) (string, string, int) {
 			<-release
 			return "done", "", 0
 		})
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Work."))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("Work.").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseAct))
 		cancelled, deleted := newSteer(namespace, "demo-2", "Not this."), newSteer(namespace, "demo-3", "Nor this.")
 		create(ctx, cancelled)
@@ -226,13 +224,13 @@ var _ = Describe("A message that steers", func() {
 		other := &v1alpha1.Model{
 			Spec: v1alpha1.ModelSpec{
 				Provider:   v1alpha1.ModelProviderSimulated,
-				Simulation: &v1alpha1.Simulation{Response: fixed("the other one")},
+				Simulation: new(builder.Script("the other one")),
 			},
 		}
 		other.Namespace, other.Name = namespace, "other"
 		create(ctx, other)
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "one"))
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Input("one").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
 		steer := newSteer(namespace, "demo-2", "two")
 		steer.Spec.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "other"}}
@@ -244,7 +242,7 @@ var _ = Describe("A message that steers", func() {
 
 // newSteer is a message for the Turn that runs.
 func newSteer(namespace, name, input string) *v1alpha1.Turn {
-	turn := newTurn(namespace, "demo", name, input)
+	turn := builder.Turn(name).In(namespace).Input(input).Obj()
 	turn.Spec.Delivery = v1alpha1.DeliverySteer
 	return turn
 }

@@ -5,23 +5,19 @@ package turns_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
-	"github.com/capstan-dev/capstan/test/internal/apiserver"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 func TestTurns(t *testing.T) {
@@ -38,10 +34,8 @@ var (
 )
 
 var _ = BeforeSuite(func(context.Context) {
-	ctrl.SetLogger(reconciled.Count(zap.New(zap.WriteTo(io.MultiWriter(GinkgoWriter, said)), zap.UseDevMode(true))))
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	config = apiserver.Start().Config
+	suite.Configure(reconciled.Count(suite.Logger(said)), 30*time.Second, suite.Polling)
+	config = suite.Start().Config
 	requests = &requestLog{}
 	var err error
 	kit, err = capstantest.Start(context.Background(), config, kitOptions())
@@ -67,7 +61,7 @@ func kitOptions() capstantest.Options {
 func onOwnServer(options capstantest.Options) (another func() *capstantest.Kit) {
 	var separate *rest.Config
 	BeforeAll(func() {
-		separate = apiserver.Start().Config
+		separate = suite.Start().Config
 	})
 	BeforeEach(func() {
 		restore := kit
@@ -84,79 +78,15 @@ func onOwnServer(options capstantest.Options) (another func() *capstantest.Kit) 
 
 // newNamespace returns a namespace of the spec's own with a Harness and a Model that the given script drives.
 func newNamespace(ctx context.Context, simulation v1alpha1.Simulation, tools ...*v1alpha1.Tool) string {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "turns-"}}
-	Expect(kit.Client.Create(ctx, namespace)).To(Succeed())
-	create(ctx, &v1alpha1.Model{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace:   namespace.Name,
-			Name:        "simulated",
-			Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"},
-		},
-		Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &simulation},
-	})
-	harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "base"}}
-	for _, tool := range tools {
-		tool.Namespace = namespace.Name
-		create(ctx, tool)
-		harness.Spec.Tools = append(harness.Spec.Tools, v1alpha1.LocalReference{Name: tool.Name})
-	}
-	create(ctx, harness)
-	return namespace.Name
-}
-
-func create(ctx context.Context, object client.Object) {
 	GinkgoHelper()
-	Expect(kit.Client.Create(ctx, object)).To(Succeed())
+	namespace := suite.Namespace(ctx, kit.Client, "turns-")
+	create(ctx, builder.Stage(namespace, simulation, tools...)...)
+	return namespace
 }
 
-func newSession(namespace, name string) *v1alpha1.Session {
-	return &v1alpha1.Session{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-	}
-}
-
-func newTurn(namespace, session, name, input string) *v1alpha1.Turn {
-	return &v1alpha1.Turn{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: session}, Input: input},
-	}
-}
-
-func jobTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
-	return &v1alpha1.Tool{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1alpha1.ToolSpec{
-			Description: "A tool of the tests.",
-			SideEffect:  class,
-			Job:         &v1alpha1.JobTool{Image: "capstan.dev/toolbox:test", Command: []string{"/toolbox", name}},
-		},
-	}
-}
-
-func clientTool(name string) *v1alpha1.Tool {
-	return &v1alpha1.Tool{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.ToolSpec{Description: "A tool of the client.", Client: &v1alpha1.ClientTool{}},
-	}
-}
-
-func fixed(text string) *v1alpha1.SimulatedResponse {
-	return &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: text}
-}
-
-// calling is a script that makes one step of calls after another and then answers with text.
-func calling(text string, steps ...[]v1alpha1.SimulatedToolCall) v1alpha1.Simulation {
-	sequence := []v1alpha1.SimulatedStep{}
-	for _, calls := range steps {
-		sequence = append(sequence, v1alpha1.SimulatedStep{Calls: calls})
-	}
-	sequence = append(sequence, v1alpha1.SimulatedStep{})
-	return v1alpha1.Simulation{Response: fixed(text), ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: sequence}}
-}
-
-func call(name string) v1alpha1.SimulatedToolCall {
-	return v1alpha1.SimulatedToolCall{Name: name}
+func create(ctx context.Context, objects ...client.Object) {
+	GinkgoHelper()
+	suite.Create(ctx, kit.Client, objects...)
 }
 
 // jobScripts lets each spec say what the tools of its namespace do.

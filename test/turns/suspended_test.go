@@ -12,16 +12,17 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A suspended Turn", func() {
 	suspend := func(ctx context.Context, namespace, name, value string) {
 		GinkgoHelper()
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"suspend":`+value+`}}`))
-		Expect(kit.Client.Patch(ctx, newTurn(namespace, "demo", name, ""), patch)).To(Succeed())
+		Expect(kit.Client.Patch(ctx, builder.Turn(name).In(namespace).Input("").Obj(), patch)).To(Succeed())
 	}
 	suspended := func(namespace, name string) *v1alpha1.Turn {
-		turn := newTurn(namespace, "demo", name, "Hello")
+		turn := builder.Turn(name).In(namespace).Obj()
 		turn.Spec.Suspend = ptr.To(true)
 		return turn
 	}
@@ -38,7 +39,7 @@ var _ = Describe("A suspended Turn", func() {
 	It(
 		"is not admitted and costs one write, the Turns behind it run, and it runs once it is resumed",
 		func(ctx context.Context) {
-			namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+			namespace := newNamespace(ctx, builder.Script("done"))
 			before := startedSession(ctx, namespace)
 			create(ctx, suspended(namespace, "demo-1"))
 			Eventually(reason(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.ReasonSuspended))
@@ -50,7 +51,7 @@ var _ = Describe("A suspended Turn", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseQueued))
 
-			create(ctx, newTurn(namespace, "demo", "demo-2", "Hello again"))
+			create(ctx, builder.Turn("demo-2").In(namespace).Input("Hello again").Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 			expectCost(ctx, namespace, before, slices.Concat([]string{turnWrite}, beginning, ending))
 			Expect(reason(ctx, namespace, "demo-1")()).To(Equal(v1alpha1.ReasonSuspended))
@@ -61,24 +62,24 @@ var _ = Describe("A suspended Turn", func() {
 	)
 
 	It("waits for its Session as any other once it is resumed, and ends when it is cancelled", func(ctx context.Context) {
-		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: fixed("done")})
+		namespace := newNamespace(ctx, builder.Script("done"))
 		create(ctx, suspended(namespace, "demo-1"))
 		create(ctx, suspended(namespace, "demo-2"))
 		Eventually(reason(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.ReasonSuspended))
 		suspend(ctx, namespace, "demo-1", "null")
 		Eventually(reason(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.ReasonSessionNotFound))
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"desiredState":"Cancelled"}}`))
-		Expect(kit.Client.Patch(ctx, newTurn(namespace, "demo", "demo-2", ""), patch)).To(Succeed())
+		Expect(kit.Client.Patch(ctx, builder.Turn("demo-2").In(namespace).Input("").Obj(), patch)).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveFailed("Cancelled"))
 	})
 
 	It("goes on when it is suspended after it has begun", func(ctx context.Context) {
-		namespace := newNamespace(ctx, calling("done", []v1alpha1.SimulatedToolCall{call("ask-ann")}), clientTool("ask-ann"))
-		create(ctx, newSession(namespace, "demo"))
-		create(ctx, newTurn(namespace, "demo", "demo-1", "Hello"))
+		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("ask-ann")), builder.ClientTool("ask-ann").Obj())
+		create(ctx, builder.Session("demo").In(namespace).Obj())
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		suspend(ctx, namespace, "demo-1", "true")
-		create(ctx, toolResult(namespace, "ann", "demo-1", "1-0", "yes"))
+		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 	})
 })

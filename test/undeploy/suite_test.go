@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,21 +21,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 const systemNamespace = "capstan-system"
 
 var (
-	kit        *capstantest.Kit
-	kubeconfig string
+	kit    *capstantest.Kit
+	server *suite.Server
 	// admin is a user of the group system:masters: the policies on the manager do not hold it.
 	admin client.Client
 )
@@ -47,24 +45,13 @@ func TestUndeploy(t *testing.T) {
 }
 
 var _ = BeforeSuite(func() {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		Fail(
-			`KUBEBUILDER_ASSETS is not set: run the suite with make test-unit, or set it to "$(go -C hack/cluster run . assets)"`,
-		)
-	}
-	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	environment := &envtest.Environment{}
-	config, err := environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
-	kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-	Expect(os.WriteFile(kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
-	admin, err = client.New(config, client.Options{})
+	suite.Configure(suite.Logger(), 30*time.Second, suite.Polling)
+	server = suite.Start()
+	var err error
+	admin, err = client.New(server.Config, client.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	// The policies that are installed on the way permit only the manager's account to write the kit's statuses.
-	asManager := rest.CopyConfig(config)
+	asManager := rest.CopyConfig(server.Config)
 	asManager.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:" + systemNamespace + ":capstan-manager",
 		Groups:   []string{"system:masters"},
@@ -80,17 +67,17 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 	BeforeAll(func(ctx context.Context) {
 		for _, object := range []client.Object{
 			&v1alpha1.Model{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "simulated", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}},
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "default", Name: "simulated", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"},
+				},
 				Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{
-					ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: []v1alpha1.SimulatedToolCall{{Name: "ask"}}},
+					ToolCalls: &v1alpha1.SimulatedToolCalls{Fixed: builder.Calls("ask")},
 				}},
 			},
-			&v1alpha1.Tool{ObjectMeta: named("ask"), Spec: v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}}},
-			&v1alpha1.Harness{ObjectMeta: named("base"), Spec: v1alpha1.HarnessSpec{
-				ConfigLayer: v1alpha1.ConfigLayer{Tools: []v1alpha1.LocalReference{{Name: "ask"}}},
-			}},
-			&v1alpha1.Session{ObjectMeta: named("demo"), Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}},
-			turn("demo-1"), turn("demo-2"),
+			builder.ClientTool("ask").In("default").Obj(),
+			builder.Harness("base").In("default").Tools("ask").Obj(),
+			builder.Session("demo").In("default").Obj(),
+			builder.Turn("demo-1").In("default").Obj(), builder.Turn("demo-2").In("default").Obj(),
 		} {
 			Expect(kit.Client.Create(ctx, object)).To(Succeed())
 		}
@@ -131,7 +118,8 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 			Expect(err).NotTo(HaveOccurred(), output)
 			last := -1
 			for _, step := range []string{
-				"cancelling Turn demo-1", "cancelling Turn demo-2", "deleting the Sessions", "stopping the manager", "deleting each capstan-tool",
+				"cancelling Turn demo-1", "cancelling Turn demo-2", "deleting the Sessions", "stopping the manager",
+				"deleting each capstan-tool",
 				"deleting each capstan-network-none", "deleting the manager's namespace",
 				`"capstan-manager" deleted`, "deleting the CustomResourceDefinitions", `"turns.capstan.dev" deleted`, "==> done",
 			} {
@@ -157,7 +145,7 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 func undeploy(ctx context.Context, arguments ...string) (string, error) {
 	GinkgoHelper()
 	script := exec.CommandContext(ctx, "../../hack/undeploy.sh", arguments...)
-	script.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBECTL="+kubectlPath())
+	script.Env = append(os.Environ(), "KUBECONFIG="+server.Kubeconfig, "KUBECTL="+suite.KubectlPath())
 	output, err := script.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil {
@@ -166,24 +154,10 @@ func undeploy(ctx context.Context, arguments ...string) (string, error) {
 	return string(output), err
 }
 
-func kubectlPath() string { return filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl") }
-
 // installed applies config/default, and reports the manager's pod as present, as the cluster would.
 func installed(ctx context.Context) {
 	GinkgoHelper()
-	command := exec.CommandContext(
-		ctx,
-		kubectlPath(),
-		"--kubeconfig",
-		kubeconfig,
-		"apply",
-		"--server-side",
-		"--force-conflicts",
-		"-k",
-		"../../config/default",
-	)
-	output, err := command.CombinedOutput()
-	Expect(err).NotTo(HaveOccurred(), "%s", output)
+	server.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", "../../config/default")
 	deployment := &appsv1.Deployment{}
 	Expect(
 		kit.Client.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: "capstan-manager"}, deployment),
@@ -289,13 +263,4 @@ func expectGone(ctx context.Context) {
 	Expect(kit.Client.List(ctx, classes, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
 	Expect(schemas.Items).To(BeEmpty())
 	Expect(classes.Items).To(BeEmpty())
-}
-
-func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "default", Name: name} }
-
-func turn(name string) *v1alpha1.Turn {
-	return &v1alpha1.Turn{
-		ObjectMeta: named(name),
-		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello."},
-	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // recordTo names the directory that the recorder writes to. Without it nothing is recorded.
@@ -76,17 +77,14 @@ func scenes() []scene {
 			},
 		}}
 	}
-	ask := &v1alpha1.Tool{
-		ObjectMeta: meta("ask"),
-		Spec:       v1alpha1.ToolSpec{Description: "Asks.", Client: &v1alpha1.ClientTool{}},
-	}
+	ask := builder.ClientTool("ask").Obj()
 	calls := func(names ...string) v1alpha1.Simulation {
 		var step v1alpha1.SimulatedStep
 		for _, name := range names {
 			step.Calls = append(step.Calls, v1alpha1.SimulatedToolCall{Name: name})
 		}
 		return v1alpha1.Simulation{
-			Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "The answer."},
+			Response:  builder.Fixed("The answer."),
 			ToolCalls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{step, {}}},
 		}
 	}
@@ -203,31 +201,16 @@ func (s scene) play(ctx context.Context, r *recorder) {
 		Expect(r.kit.Client.Create(ctx, o)).To(Succeed())
 	}
 	Expect(r.kit.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}})).To(Succeed())
-	model := &v1alpha1.Model{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        "simulated",
-			Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"},
-		},
-	}
-	model.Spec.Provider, model.Spec.Simulation = v1alpha1.ModelProviderSimulated, &s.simulation
-	create(model)
-	harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
+	var tools []*v1alpha1.Tool
 	for _, tool := range s.tools {
-		create(tool.DeepCopy())
-		harness.Spec.Tools = append(harness.Spec.Tools, v1alpha1.LocalReference{Name: tool.Name})
+		tools = append(tools, tool.DeepCopy())
 	}
-	create(harness)
-	create(
-		&v1alpha1.Session{
-			ObjectMeta: metav1.ObjectMeta{Name: "demo"},
-			Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-		},
-	)
+	for _, object := range builder.Stage(r.namespace, s.simulation, tools...) {
+		create(object)
+	}
+	create(builder.Session("demo").Obj())
 	for _, name := range s.turns {
-		create(&v1alpha1.Turn{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: "Hello from " + name},
-		})
+		create(builder.Turn(name).Input("Hello from " + name).Obj())
 	}
 	for _, result := range s.results {
 		create(result)

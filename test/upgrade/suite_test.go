@@ -3,16 +3,14 @@
 package upgrade_test
 
 import (
-	"os"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 func TestUpgrade(t *testing.T) {
@@ -23,17 +21,6 @@ func TestUpgrade(t *testing.T) {
 var config *rest.Config
 
 var _ = BeforeSuite(func() {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		Fail(
-			"KUBEBUILDER_ASSETS is not set: run the tests with make, or set it to the directory that has etcd and kube-apiserver",
-		)
-	}
-	ctrl.SetLogger(zap.New(zap.WriteTo(GinkgoWriter), zap.UseDevMode(true)))
-	SetDefaultEventuallyTimeout(30 * time.Second)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	environment := &envtest.Environment{}
-	var err error
-	config, err = environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	suite.Configure(suite.Logger(), 30*time.Second, suite.Polling)
+	config = suite.Start().Config
 })

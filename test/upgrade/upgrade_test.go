@@ -29,6 +29,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("A Turn that began under an earlier build", func() {
@@ -62,10 +63,9 @@ var _ = Describe("A Turn that began under an earlier build", func() {
 				s := load(ctx, build, "waiting")
 				Eventually(s.kit.Turn(ctx, s.namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
 				last := "And no."
-				Expect(s.kit.Client.Create(ctx, &v1alpha1.ToolResult{
-					ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "second"},
-					Spec:       v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: "demo-1"}, CallID: "1-1", Result: &last},
-				})).To(Succeed())
+				Expect(
+					s.kit.Client.Create(ctx, builder.ToolResult("second", "1-1").In(s.namespace).Result(last).Obj()),
+				).To(Succeed())
 				s.expectAnswered(ctx, "demo-1", 2)
 				turn, err := s.kit.Turn(ctx, s.namespace, "demo-1")()
 				Expect(err).NotTo(HaveOccurred())
@@ -89,7 +89,11 @@ var _ = Describe("A Turn that began under an earlier build", func() {
 				Expect(err).NotTo(HaveOccurred())
 				Expect(
 					turn.Status.Conditions,
-				).To(ContainElement(And(HaveField("Type", v1alpha1.ConditionSucceeded), HaveField("Reason", v1alpha1.ReasonAlreadyRan))))
+				).To(
+					ContainElement(
+						And(HaveField("Type", v1alpha1.ConditionSucceeded), HaveField("Reason", v1alpha1.ReasonAlreadyRan)),
+					),
+				)
 			})
 		})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/api/applyconfiguration"
 	applyv1alpha1 "github.com/capstan-dev/capstan/api/applyconfiguration/api/v1alpha1"
 	capstanv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/config/crd"
 )
 
 // entrySpecimen is the one kind that users do not write.
@@ -56,7 +57,9 @@ var _ = Describe("Apply configurations", func() {
 			Expect(stored.Object["spec"]).To(Equal(again.Object["spec"]), "applied with types it is another object")
 			kinds[s.kind] = true
 		}
-		for _, definition := range environment.CRDs {
+		definitions, err := crd.Definitions()
+		Expect(err).NotTo(HaveOccurred())
+		for _, definition := range definitions {
 			Expect(kinds).To(HaveKey(definition.Spec.Names.Kind), "nothing of this kind was applied")
 		}
 	})

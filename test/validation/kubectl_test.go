@@ -3,7 +3,6 @@ package validation_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -14,6 +13,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 // wideSpace is what kubectl puts between two columns, whose names may have a space in them.
@@ -161,12 +162,12 @@ func kubectl(ctx context.Context, arguments ...string) string {
 }
 
 func runKubectl(ctx context.Context, arguments ...string) (string, error) {
-	program := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
+	program := suite.KubectlPath()
 	fixed := []string{
 		"--kubeconfig",
-		kubeconfig,
+		server.Kubeconfig,
 		"--cache-dir",
-		filepath.Join(filepath.Dir(kubeconfig), "cache"),
+		filepath.Join(filepath.Dir(server.Kubeconfig), "cache"),
 		"--request-timeout",
 		"30s",
 	}

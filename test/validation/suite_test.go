@@ -5,8 +5,6 @@ package validation_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,12 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	capstanv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/config/crd"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 const (
@@ -32,10 +29,9 @@ const (
 )
 
 var (
-	environment *envtest.Environment
-	api         client.Client
-	scheme      = runtime.NewScheme()
-	kubeconfig  string
+	server *suite.Server
+	api    client.Client
+	scheme = runtime.NewScheme()
 )
 
 func TestValidation(t *testing.T) {
@@ -44,26 +40,15 @@ func TestValidation(t *testing.T) {
 }
 
 var _ = BeforeSuite(func(ctx context.Context) {
-	logf.SetLogger(GinkgoLogr)
-	Expect(os.Getenv("KUBEBUILDER_ASSETS")).NotTo(BeEmpty(),
-		"KUBEBUILDER_ASSETS must name the directory of etcd, kube-apiserver and kubectl: run `make test-unit`, which builds them and sets it")
-
+	ctrl.SetLogger(GinkgoLogr)
 	Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
 	Expect(capstanv1alpha1.AddToScheme(scheme)).To(Succeed())
 
-	definitions, err := crd.Definitions()
-	Expect(err).NotTo(HaveOccurred())
-	environment = &envtest.Environment{CRDs: definitions, Scheme: scheme}
-	DeferCleanup(func() error { return environment.Stop() })
-	config, err := environment.Start()
-	Expect(err).NotTo(HaveOccurred(), "the API server must start and accept every CustomResourceDefinition")
-
-	api, err = client.New(config, client.Options{Scheme: scheme})
+	server = suite.StartWithKinds()
+	var err error
+	api, err = client.New(server.Config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 	for _, name := range []string{dryRunNamespace, storedNamespace} {
 		Expect(api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(Succeed())
 	}
-
-	kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-	Expect(os.WriteFile(kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
 })

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // freezeResults makes the watch of ToolResults stop: the cache keeps showing those of now.
@@ -76,7 +77,7 @@ func (w *world) expectAccepted(result *v1alpha1.ToolResult) {
 }
 
 func guardedTool(name string) *v1alpha1.Tool {
-	guarded := newJobTool(name, v1alpha1.SideEffectAtMostOnce)
+	guarded := builder.JobTool(name, v1alpha1.SideEffectAtMostOnce).Obj()
 	guarded.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
 	return guarded
 }
@@ -93,7 +94,7 @@ func TestAnApprovedCallStartsWhileTheWatchOfToolResultsLags(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.begin(guardedTool("pay"), newClientTool("human"))
+			w.begin(guardedTool("pay"), builder.ClientTool("human").Obj())
 			writes := countAccepting(w)
 			m := w.manager(0)
 			m.until("the wait", w.shows("pay", v1alpha1.ToolCallStateWaiting))
@@ -126,7 +127,7 @@ func TestAnApprovedCallStartsWhileTheWatchOfToolResultsLags(t *testing.T) {
 // A client that changes its ToolResult meanwhile neither stops the call nor keeps the ToolResult from being accepted.
 func TestAToolResultThatWasChangedMeanwhileIsAccepted(t *testing.T) {
 	w := newWorld(t)
-	w.begin(guardedTool("pay"), newClientTool("human"))
+	w.begin(guardedTool("pay"), builder.ClientTool("human").Obj())
 	m := w.manager(0)
 	m.until("the wait", w.shows("pay", v1alpha1.ToolCallStateWaiting))
 	decision := w.approval("pay")

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 const accountName = "capstan-tool"
@@ -46,7 +47,8 @@ func noRoom() error {
 		schema.GroupResource{Resource: "serviceaccounts"},
 		accountName,
 		errors.New(
-			"exceeded quota: small, requested: count/serviceaccounts=1, used: count/serviceaccounts=1, limited: count/serviceaccounts=1",
+			"exceeded quota: small, requested: count/serviceaccounts=1, used: count/serviceaccounts=1, limited: "+
+				"count/serviceaccounts=1",
 		),
 	)
 }
@@ -67,7 +69,10 @@ func (w *world) account() *corev1.ServiceAccount {
 func TestTheAccountOfToolPodsIsMadeOnceBeforeTheFirstJob(t *testing.T) {
 	w := newWorld(t)
 	asked := watchAccounts(w, accepted)
-	w.begin(newJobTool("look", v1alpha1.SideEffectPure), newJobTool("read", v1alpha1.SideEffectAtMostOnce))
+	w.begin(
+		builder.JobTool("look", v1alpha1.SideEffectPure).Obj(),
+		builder.JobTool("read", v1alpha1.SideEffectAtMostOnce).Obj(),
+	)
 	m := w.manager(0)
 	m.until("the end", w.finished)
 	if *asked != 1 {
@@ -124,7 +129,7 @@ func TestWorkersThatNeedAnAccountAtOnceShareARequest(t *testing.T) {
 func TestAnAccountThatExistsIsUsedAsItIs(t *testing.T) {
 	w := newWorld(t)
 	asked := watchAccounts(w, accepted)
-	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
+	w.begin(builder.JobTool("look", v1alpha1.SideEffectPure).Obj())
 	w.create(&corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Name: accountName}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
 	})
@@ -146,7 +151,7 @@ func TestAnAccountThatExistsIsUsedAsItIs(t *testing.T) {
 func TestAToolThatNamesAnAccountNeedsNoOther(t *testing.T) {
 	w := newWorld(t)
 	asked := watchAccounts(w, accepted)
-	named := newJobTool("look", v1alpha1.SideEffectPure)
+	named := builder.JobTool("look", v1alpha1.SideEffectPure).Obj()
 	named.Spec.Job.ServiceAccountName = "default"
 	w.begin(named)
 	w.manager(0).until("the end", w.finished)
@@ -164,7 +169,10 @@ func TestAnAccountThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
 		}
 		return nil
 	})
-	w.begin(newJobTool("look", v1alpha1.SideEffectAtMostOnce), newJobTool("read", v1alpha1.SideEffectPure))
+	w.begin(
+		builder.JobTool("look", v1alpha1.SideEffectAtMostOnce).Obj(),
+		builder.JobTool("read", v1alpha1.SideEffectPure).Obj(),
+	)
 	m := w.manager(0)
 	m.until("the refusal is told", func() bool { return w.call("look").Reason == "ServiceAccountRefused" && *asked > 3 })
 	for _, name := range []string{"look", "read"} {
@@ -193,7 +201,7 @@ func TestAnAccountThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
 func TestACallWhoseAccountStaysRefusedIsNotExecuted(t *testing.T) {
 	w := newWorld(t)
 	asked := watchAccounts(w, noRoom)
-	look := newJobTool("look", v1alpha1.SideEffectAtMostOnce)
+	look := builder.JobTool("look", v1alpha1.SideEffectAtMostOnce).Obj()
 	look.Spec.Job.StartTimeout = &metav1.Duration{Duration: time.Minute}
 	w.begin(look)
 	began := w.present()
@@ -215,7 +223,7 @@ func TestACallWhoseAccountStaysRefusedIsNotExecuted(t *testing.T) {
 func TestAnAccountThatIsGoneIsMadeAgainForAJobThatGetsNoPod(t *testing.T) {
 	w := newWorld(t)
 	asked := watchAccounts(w, accepted)
-	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
+	w.begin(builder.JobTool("look", v1alpha1.SideEffectPure).Obj())
 	m := w.manager(0)
 	m.withoutCluster("the Job", func() bool { return len(w.jobs()) == 1 })
 	account := w.account()
@@ -251,10 +259,12 @@ func TestWhatAToolIsLentAwaitsThePolicies(t *testing.T) {
 		"a Secret": {func(j *v1alpha1.JobTool) {
 			j.Env = []v1alpha1.EnvVar{{Name: "A", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"}}}
 		}, true},
-		"an account":  {func(j *v1alpha1.JobTool) { j.ServiceAccountName = "default" }, true},
-		"pull secret": {func(j *v1alpha1.JobTool) { j.ImagePullSecrets = []v1alpha1.LocalReference{{Name: "registry"}} }, true},
+		"an account": {func(j *v1alpha1.JobTool) { j.ServiceAccountName = "default" }, true},
+		"pull secret": {
+			func(j *v1alpha1.JobTool) { j.ImagePullSecrets = []v1alpha1.LocalReference{{Name: "registry"}} }, true,
+		},
 	} {
-		definition := newJobTool("look", v1alpha1.SideEffectPure)
+		definition := builder.JobTool("look", v1alpha1.SideEffectPure).Obj()
 		test.change(definition.Spec.Job)
 		if got := lent(&definition.Spec); got != test.want {
 			t.Errorf("%s: it is %t", name, got)

@@ -21,14 +21,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 func TestResultsThatComeTogetherEnterTheJournalInCallOrder(t *testing.T) {
 	w := newWorld(t)
 	names := []string{"ask-0", "ask-1", "ask-2", "ask-3", "ask-4", "ask-5", "ask-6", "ask-7"}
-	tools := []*v1alpha1.Tool{newClientTool("last")}
+	tools := []*v1alpha1.Tool{builder.ClientTool("last").Obj()}
 	for _, name := range names {
-		tools = append(tools, newClientTool(name))
+		tools = append(tools, builder.ClientTool(name).Obj())
 	}
 	w.begin(tools...)
 	m := w.manager(0)
@@ -84,9 +85,9 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.begin(
-				newJobTool("stuck", v1alpha1.SideEffectAtMostOnce),
-				newJobTool("work", v1alpha1.SideEffectAtMostOnce),
-				newClientTool("human"),
+				builder.JobTool("stuck", v1alpha1.SideEffectAtMostOnce).Obj(),
+				builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
+				builder.ClientTool("human").Obj(),
 			)
 			w.hooks = hooks(w)
 			m := w.manager(0)
@@ -138,7 +139,7 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 
 func TestAJobOfTheNameThatIsNotTheCallsEndsTheTurn(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("work", v1alpha1.SideEffectPure))
+	w.begin(builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
 	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: tool.JobName(w.turn().UID, 2, "1-0", 1)}}
 	w.create(foreign)
 	w.manager(0).withoutCluster("the end", w.finished)
@@ -153,7 +154,7 @@ func TestAJobOfTheNameThatIsNotTheCallsEndsTheTurn(t *testing.T) {
 
 func TestALeaderThatIsBehindLeavesLaterStepsAlone(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("endless", v1alpha1.SideEffectPure), newClientTool("human"))
+	w.begin(builder.JobTool("endless", v1alpha1.SideEffectPure).Obj(), builder.ClientTool("human").Obj())
 	m := w.manager(0)
 	m.until("the pod", func() bool { j := w.jobOf("endless"); return j != nil && w.podOf(j) != nil })
 	turn := w.turn()
@@ -189,7 +190,10 @@ func TestALeaderThatIsBehindLeavesLaterStepsAlone(t *testing.T) {
 
 func TestTheEndOfAStepLeavesTheLogsOfToolsThatHaveEnded(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("broken", v1alpha1.SideEffectPure), newJobTool("endless", v1alpha1.SideEffectPure))
+	w.begin(
+		builder.JobTool("broken", v1alpha1.SideEffectPure).Obj(),
+		builder.JobTool("endless", v1alpha1.SideEffectPure).Obj(),
+	)
 	m := w.manager(0)
 	m.until("both pods", func() bool {
 		return len(w.jobs()) == 2 && w.podOf(w.jobOf("endless")) != nil && w.podOf(w.jobOf("broken")) != nil
@@ -217,7 +221,7 @@ func TestTheEndOfAStepLeavesTheLogsOfToolsThatHaveEnded(t *testing.T) {
 
 func TestTheJournalNamesTheImageThatRan(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("work", v1alpha1.SideEffectAtMostOnce), newClientTool("human"))
+	w.begin(builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(), builder.ClientTool("human").Obj())
 	w.answer("human", "yes")
 	m := w.manager(0)
 	m.until("the end", w.finished)
@@ -239,7 +243,7 @@ func TestTheJournalNamesTheImageThatRan(t *testing.T) {
 
 func TestACallWhoseEarlierAttemptMayHaveStartedIsNotCalledNotExecuted(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("endless", v1alpha1.SideEffectPure))
+	w.begin(builder.JobTool("endless", v1alpha1.SideEffectPure).Obj())
 	m := w.manager(0)
 	m.until("the first start", func() bool { return w.starts("endless") == 1 })
 	job := w.jobOf("endless")
@@ -286,7 +290,7 @@ func TestADecisionIsTakenOnlyWhileItsCallWaitsOnTheAPIServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			guarded := newJobTool("pay", v1alpha1.SideEffectAtMostOnce)
+			guarded := builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()
 			guarded.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
 			m := w.begin(guarded).manager(0)
 			m.until("the call waits", w.shows("pay", v1alpha1.ToolCallStateWaiting))

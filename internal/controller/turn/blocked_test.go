@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // A blocked Turn starts no tool: its Job may exist, but the gate of a pod that is not recorded stays closed.
@@ -15,12 +16,12 @@ func TestABlockedTurnOpensNoGate(t *testing.T) {
 		starts   int
 	}{
 		"it alone":                   {},
-		"beside a Job that runs":     {others: []*v1alpha1.Tool{newJobTool("read", v1alpha1.SideEffectPure)}},
+		"beside a Job that runs":     {others: []*v1alpha1.Tool{builder.JobTool("read", v1alpha1.SideEffectPure).Obj()}},
 		"its pod is recorded before": {recorded: true, starts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.begin(append([]*v1alpha1.Tool{newJobTool("pay", v1alpha1.SideEffectAtMostOnce)}, test.others...)...)
+			w.begin(append([]*v1alpha1.Tool{builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()}, test.others...)...)
 			m := w.manager(0)
 			if test.recorded {
 				m.until("the pod", func() bool { return w.call("pay").PodUID != "" })

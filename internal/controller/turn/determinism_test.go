@@ -7,14 +7,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // TestAJobThatDoesSomethingElseThanWasPlannedEndsTheTurn covers DUR-05: a Job with the call's name and owner has other
 // arguments.
 func TestAJobThatDoesSomethingElseThanWasPlannedEndsTheTurn(t *testing.T) {
-	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce} {
+	for _, class := range []v1alpha1.SideEffect{
+		v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce,
+	} {
 		t.Run(string(class), func(t *testing.T) {
-			w := newWorld(t).begin(newJobTool("work", class))
+			w := newWorld(t).begin(builder.JobTool("work", class).Obj())
 			m := w.manager(0)
 			m.withoutCluster("the Job", func() bool { return w.jobOf("work") != nil })
 			job := w.jobOf("work")
@@ -43,8 +46,8 @@ func TestATurnOnAnInheritedHarnessRunsWithAllLayersInOrder(t *testing.T) {
 	root := &v1alpha1.Harness{}
 	root.Name, root.Spec.SystemPrompt, root.Spec.Tools = "root", "Be brief.", []v1alpha1.LocalReference{{Name: "work"}}
 	w.create(root)
-	w.create(newJobTool("work", v1alpha1.SideEffectPure))
-	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
+	w.create(builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
+	w.begin(builder.JobTool("look", v1alpha1.SideEffectPure).Obj())
 	w.calls = []string{"work", "look"}
 	leaf := &v1alpha1.Harness{}
 	leaf.Name, leaf.Namespace = "base", testNamespace

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // dying starts another process, which has led before and still acts: it dies before it writes the status of a Turn.
@@ -50,7 +51,9 @@ func (w *world) acceptedBy(other *manager, given *v1alpha1.ToolResult) client.Ob
 // Another process takes an answer or a message, says so on its object and dies. Nothing is left that would make the
 // leader append to the journal, where it would find what the other one has appended.
 func TestATurnLearnsWhatAnotherProcessHasTaken(t *testing.T) {
-	clients := func() []*v1alpha1.Tool { return []*v1alpha1.Tool{newClientTool("human"), newClientTool("other")} }
+	clients := func() []*v1alpha1.Tool {
+		return []*v1alpha1.Tool{builder.ClientTool("human").Obj(), builder.ClientTool("other").Obj()}
+	}
 	for name, test := range map[string]struct {
 		tools func() []*v1alpha1.Tool
 		// take lets the other process take what ends the wait, and returns the object whose event wakes the leader.
@@ -76,7 +79,9 @@ func TestATurnLearnsWhatAnotherProcessHasTaken(t *testing.T) {
 			is:    (*world).finished,
 		},
 		"a rejection": {
-			tools: func() []*v1alpha1.Tool { return []*v1alpha1.Tool{guardedTool("pay"), newClientTool("human")} },
+			tools: func() []*v1alpha1.Tool {
+				return []*v1alpha1.Tool{guardedTool("pay"), builder.ClientTool("human").Obj()}
+			},
 			take: func(w *world, other *manager) client.Object {
 				return w.acceptedBy(other, w.decision("pay", v1alpha1.DecisionReject))
 			},
@@ -162,7 +167,7 @@ func (m *manager) seeJournal() {
 // A process that has just begun finds all that there is in the journal. The ToolResults and messages of all Turns wake
 // none then.
 func TestWhatWasTakenLongAgoWakesNoTurn(t *testing.T) {
-	w := newWorld(t).begin(newClientTool("human"))
+	w := newWorld(t).begin(builder.ClientTool("human").Obj())
 	m := w.manager(0)
 	m.until("the wait", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults })
 	given := w.answer("human", "yes")

@@ -10,13 +10,14 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // The watches of Turns and pods keep no common order. A new leader whose Turns are late must not close a step with a
 // version of the Turn that does not name the pod which ran.
 func TestANewLeaderWhoseTurnsAreLateNamesThePodThatRan(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("pay", v1alpha1.SideEffectAtMostOnce))
+	w.begin(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())
 	first := w.manager(0)
 	first.withoutCluster("the Job", func() bool { return len(w.jobs()) == 1 })
 	late := w.turn()
@@ -28,7 +29,9 @@ func TestANewLeaderWhoseTurnsAreLateNamesThePodThatRan(t *testing.T) {
 
 	second, isLate := w.manager(0), true
 	second.Client = interceptor.NewClient(second.Client.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, o ...client.GetOption,
+		) error {
 			if turn, isTurn := object.(*v1alpha1.Turn); isTurn && isLate {
 				late.DeepCopyInto(turn)
 				return nil
@@ -51,7 +54,7 @@ func TestANewLeaderWhoseTurnsAreLateNamesThePodThatRan(t *testing.T) {
 // A gate that a user has removed leaves no record to wait for.
 func TestAPodThatAUserLetGoIsNotWaitedFor(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("pay", v1alpha1.SideEffectAtMostOnce))
+	w.begin(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())
 	m := w.manager(0)
 	m.withoutCluster("the Job", func() bool { return len(w.jobs()) == 1 })
 	pod := w.makePod(w.jobOf("pay"))

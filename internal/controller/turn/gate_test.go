@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // An API server answers a patch with a conflict when others keep changing the pod, and calls it invalid when it would
@@ -24,9 +25,11 @@ func TestAGateThatCouldNotBeOpenedIsOpenedLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.begin(newJobTool("pay", v1alpha1.SideEffectAtMostOnce))
+			w.begin(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())
 			refused := 0
-			w.hooks.Patch = func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, o ...client.PatchOption) error {
+			w.hooks.Patch = func(
+				ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, o ...client.PatchOption,
+			) error {
 				if _, isPod := object.(*corev1.Pod); isPod && refused < 2 {
 					refused++
 					return refusal
@@ -54,7 +57,7 @@ func TestAGateOfAPodThatIsGoneIsNotTriedAgain(t *testing.T) {
 		}
 		return c.Patch(ctx, object, patch, o...)
 	}
-	w.begin(newJobTool("look", v1alpha1.SideEffectAtMostOnce))
+	w.begin(builder.JobTool("look", v1alpha1.SideEffectAtMostOnce).Obj())
 	m := w.manager(0)
 	m.until("the first patch", func() bool { return patches > 0 })
 	for range 5 {

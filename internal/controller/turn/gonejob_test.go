@@ -8,6 +8,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // A user deletes each Job of a call before its pod runs. That ends an attempt like any other disruption, for every
@@ -43,7 +44,7 @@ func TestAJobThatIsDeletedBeforeItRunsEndsAnAttempt(t *testing.T) {
 					made = append(made, w.present())
 					return create()
 				})
-				w.begin(newJobTool("look", class))
+				w.begin(builder.JobTool("look", class).Obj())
 				m := w.manager(0)
 				for range 2 * tool.MaxAttempts {
 					m.withoutCluster("the next attempt", func() bool { return w.jobOf("look") != nil || w.finished() })
@@ -84,7 +85,7 @@ func TestAnAtMostOnceCallWhoseJobIsDeletedBeforeItsPodIsRecordedIsNotExecuted(t 
 				made++
 				return create()
 			})
-			w.begin(newJobTool("look", v1alpha1.SideEffectAtMostOnce))
+			w.begin(builder.JobTool("look", v1alpha1.SideEffectAtMostOnce).Obj())
 			m := w.manager(0)
 			m.withoutCluster("the Job", func() bool { return w.call("look").Reason == v1alpha1.ToolCallReasonStarting })
 			w.deleteJob(w.jobOf("look"))

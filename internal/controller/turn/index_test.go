@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // A pass must not scan the Jobs and pods of its namespace.
@@ -37,7 +38,7 @@ func TestThePassesReadJobsAndPodsByTheIndexOfTheirTurn(t *testing.T) {
 			return c.List(ctx, list, options...)
 		},
 	}
-	w.begin(newJobTool("work", v1alpha1.SideEffectPure))
+	w.begin(builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
 	m := w.manager(0)
 	m.until("the end of the Turn", w.finished)
 	if lists["jobs"] == 0 || lists["pods"] == 0 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // vault is the Secret that the tests' Model names: present or missing.
@@ -68,7 +69,7 @@ func (w *world) succeeded() metav1.Condition {
 }
 
 func TestATurnWhoseKeyIsGoneWaitsForItAndGoesOnByItself(t *testing.T) {
-	w := newWorld(t).begin(newJobTool("work", v1alpha1.SideEffectPure))
+	w := newWorld(t).begin(builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
 	m := w.manager(0)
 	v := w.lockUp(m)
 	v.there = true
@@ -81,7 +82,8 @@ func TestATurnWhoseKeyIsGoneWaitsForItAndGoesOnByItself(t *testing.T) {
 		t.Errorf("Succeeded is %+v", said)
 	}
 	const command = "kubectl create secret generic api --namespace ns --from-literal=key=YOUR_API_KEY"
-	if want := `Model "m" cannot be called (SecretMissing). Secret "api" does not exist. Create it: ` + command; said.Message != want {
+	if want := `Model "m" cannot be called (SecretMissing). Secret "api" does not exist. Create it: ` +
+		command; said.Message != want {
 		t.Errorf("the Turn says\n%s\nwant\n%s", said.Message, want)
 	}
 	if waits := w.turn().Status.WaitsFor; len(waits) != 1 || waits[0].Type != v1alpha1.WaitTypeReference {
@@ -192,7 +194,7 @@ func TestAModelThatControlsNameAndThatDoesNotExistIsPassedOverAndTheTurnSaysSo(t
 }
 
 func TestATurnWhoseModelIsGoneWaitsForIt(t *testing.T) {
-	w := newWorld(t).begin(newJobTool("work", v1alpha1.SideEffectPure))
+	w := newWorld(t).begin(builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
 	m := w.manager(0)
 	m.until("the calls of the first step", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseAct })
 	model := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "m"}}

@@ -7,12 +7,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // The request of a process that has died for a Job arrives after its successor has looked for the Job, and has
 // found a reason not to execute the call. No entry states then that the call was not executed, unless it cannot be.
 func TestAJobOfAnEarlierProcessArrivesLate(t *testing.T) {
-	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce} {
+	for _, class := range []v1alpha1.SideEffect{
+		v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce,
+	} {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
 			var late func() error
@@ -20,7 +23,7 @@ func TestAJobOfAnEarlierProcessArrivesLate(t *testing.T) {
 				late = create
 				return apierrors.NewTimeoutError("the request timed out", 1)
 			})
-			w.begin(newJobTool("look", class))
+			w.begin(builder.JobTool("look", class).Obj())
 			first := w.manager(0)
 			first.withoutCluster("the request", func() bool { return late != nil })
 
@@ -68,7 +71,7 @@ func TestAJobOfAnEarlierProcessArrivesLate(t *testing.T) {
 func TestACallThatAnEarlierProcessMayHaveStartedIsNotCalledNotExecuted(t *testing.T) {
 	w := newWorld(t)
 	onCreate(w, isJob, func(func() error, string) error { return apierrors.NewTimeoutError("the request timed out", 1) })
-	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
+	w.begin(builder.JobTool("look", v1alpha1.SideEffectPure).Obj())
 	requested := func() bool { return w.call("look").Attempt == 1 }
 	w.manager(0).withoutCluster("the intent", requested)
 	onCreate(w, isJob, func(_ func() error, name string) error { return jobQuota(name) })

@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/layers"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // leavesOutConfig makes the manager read through a cache that has no long texts of configuration, keeps bytes of them,
@@ -22,7 +23,9 @@ func (m *manager) leavesOutConfig(bytes int64, edit func(client.Object)) map[str
 	live := map[string]int{}
 	stored := m.w.client.(client.WithWatch)
 	m.Client = interceptor.NewClient(stored, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+		) error {
 			err := c.Get(ctx, key, o, options...)
 			if edit != nil && err == nil {
 				edit(o)
@@ -39,7 +42,9 @@ func (m *manager) leavesOutConfig(bytes int64, edit func(client.Object)) map[str
 		},
 	})
 	m.Texts = layers.NewTexts(interceptor.NewClient(stored, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+		) error {
 			live[reflect.TypeOf(o).Elem().Name()+" "+key.Name]++
 			return c.Get(ctx, key, o, options...)
 		},
@@ -63,9 +68,9 @@ func enlarge(definition *v1alpha1.Tool) *v1alpha1.Tool {
 func TestLargeConfigurationIsReadOnceWhenItIsNeeded(t *testing.T) {
 	w := newWorld(t)
 	w.begin(
-		enlarge(newJobTool("job", v1alpha1.SideEffectAtMostOnce)),
+		enlarge(builder.JobTool("job", v1alpha1.SideEffectAtMostOnce).Obj()),
 		enlarge(w.site("ask", v1alpha1.SideEffectAtMostOnce)),
-		enlarge(newClientTool("client")),
+		enlarge(builder.ClientTool("client").Obj()),
 	)
 	prompt := strings.Repeat("Be kind. ", 4<<10)
 	session := w.session()
@@ -84,7 +89,7 @@ func TestLargeConfigurationIsReadOnceWhenItIsNeeded(t *testing.T) {
 			t.Errorf("call %d of the model reads %d bytes of the prompt, want %d", i, len(asked.SystemPrompt), len(prompt))
 		}
 		for _, definition := range asked.Tools {
-			if len(definition.InputSchema) < 8<<10 || definition.Description != "A tool." {
+			if len(definition.InputSchema) < 8<<10 || definition.Description != "A tool of the tests." {
 				t.Errorf(
 					"the model reads of Tool %s: %q and %d bytes",
 					definition.Name,
@@ -110,7 +115,7 @@ func TestLargeConfigurationIsReadOnceWhenItIsNeeded(t *testing.T) {
 // The cache shows a Tool as it was planned, and the API server has another definition by now.
 func TestALargeToolThatHasChangedIsNotRun(t *testing.T) {
 	for name, build := range map[string]func(*world) *v1alpha1.Tool{
-		"Job":  func(*world) *v1alpha1.Tool { return newJobTool("work", v1alpha1.SideEffectAtMostOnce) },
+		"Job":  func(*world) *v1alpha1.Tool { return builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj() },
 		"HTTP": func(w *world) *v1alpha1.Tool { return w.site("work", v1alpha1.SideEffectAtMostOnce) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // leavesOut makes the manager read through a cache that has no long texts, and counts what it reads live.
@@ -54,7 +55,7 @@ func (m *manager) leavesOut() map[string]int {
 }
 
 func TestLongTextsAreReadOnceWhenTheyAreNeeded(t *testing.T) {
-	w := newWorld(t).begin(newClientTool("ask"))
+	w := newWorld(t).begin(builder.ClientTool("ask").Obj())
 	long := strings.Repeat("Hello, world. ", 4<<10)
 	turn := w.turn()
 	w.change(turn, func() { turn.Spec.Input = long })
@@ -79,7 +80,7 @@ func TestLongTextsAreReadOnceWhenTheyAreNeeded(t *testing.T) {
 }
 
 func TestALongTextOfAToolResultThatIsGoneIsNotTaken(t *testing.T) {
-	w := newWorld(t).begin(newClientTool("ask"))
+	w := newWorld(t).begin(builder.ClientTool("ask").Obj())
 	m := w.manager(0)
 	m.leavesOut()
 	m.until("the client is waited for", w.shows("ask", v1alpha1.ToolCallStateWaiting))

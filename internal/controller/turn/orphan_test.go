@@ -9,6 +9,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 func TestATurnIsOrphanedOnlyByTheSessionThatAdmittedIt(t *testing.T) {
@@ -58,7 +59,7 @@ func TestATurnIsOrphanedOnlyByTheSessionThatAdmittedIt(t *testing.T) {
 }
 
 func TestTheSessionOfAnOrphanGivesItsPlaceBack(t *testing.T) {
-	w := newWorld(t).begin(newClientTool("ask"))
+	w := newWorld(t).begin(builder.ClientTool("ask").Obj())
 	m := w.manager(0)
 	m.until("the client is waited for", w.shows("ask", v1alpha1.ToolCallStateWaiting))
 	m.Turns.Adopt(fairshare.Begun{Session: w.session().UID, Namespace: testNamespace})

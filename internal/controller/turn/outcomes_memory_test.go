@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // caller is a model that makes the same calls in the first step of every Turn.
@@ -39,7 +38,7 @@ func TestTurnsThatWaitHoldLittleMemory(t *testing.T) {
 	w := newWorld(t)
 	w.store = journaltest.OnDisk(t.TempDir())
 	w.respond = long
-	w.begin(w.site("look", v1alpha1.SideEffectPure), newClientTool("human"))
+	w.begin(w.site("look", v1alpha1.SideEffectPure), builder.ClientTool("human").Obj())
 	m := w.manager(0)
 	made := caller(slices.Repeat([]model.ToolCall{{ProviderID: "p", Name: "look", Arguments: "{}"}}, calls))
 	made = append(made, model.ToolCall{ProviderID: "h", Name: "human", Arguments: "{}"})
@@ -70,10 +69,7 @@ func TestTurnsThatWaitHoldLittleMemory(t *testing.T) {
 // anotherSession creates a Session with an active Turn, whose name it returns.
 func (w *world) anotherSession(i int) string {
 	w.t.Helper()
-	session := &v1alpha1.Session{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("session-%d", i)},
-		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-	}
+	session := builder.Session(fmt.Sprintf("session-%d", i)).Obj()
 	w.create(session)
 	turn := w.newTurn(fmt.Sprintf("turn-%d", i), "Hello")
 	turn.Spec.SessionRef.Name = session.Name

@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // partStore calls a function for every part with outcomes that is created. Its error is that of the store.
@@ -120,15 +121,12 @@ func mixedTurn(t *testing.T) *world {
 	w := newWorld(t)
 	w.respond = func(name string) string { return long("result of " + name) }
 	return w.begin(
-		newJobTool(
-			"work",
-			v1alpha1.SideEffectPure,
-		),
-		newJobTool("pay", v1alpha1.SideEffectAtMostOnce),
+		builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+		builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj(),
 		w.site("look", v1alpha1.SideEffectPure),
 		w.site("send", v1alpha1.SideEffectAtMostOnce),
-		newClientTool("early"),
-		newClientTool("human"),
+		builder.ClientTool("early").Obj(),
+		builder.ClientTool("human").Obj(),
 	)
 }
 
@@ -265,7 +263,7 @@ func TestOutcomesOfAWaitAreThoseOfAnUndisturbedTurn(t *testing.T) {
 func TestTheOutcomeInTheJournalCountsForEveryProcess(t *testing.T) {
 	w := newWorld(t)
 	w.respond = func(name string) string { return fmt.Sprintf("result %d of %s", w.starts(name), name) }
-	w.begin(w.site("look", v1alpha1.SideEffectPure), newClientTool("human"))
+	w.begin(w.site("look", v1alpha1.SideEffectPure), builder.ClientTool("human").Obj())
 	var second *manager
 	store := w.parts(nil)
 	store.onPart = func(create func() error) error {
@@ -375,7 +373,11 @@ func TestAPartThatCannotBeWritten(t *testing.T) {
 func TestOutcomesThatTheJournalRefusesAreHeldForAWhile(t *testing.T) {
 	w := newWorld(t)
 	w.respond = func(name string) string { return long("result of " + name) }
-	w.begin(newJobTool("work", v1alpha1.SideEffectPure), w.site("look", v1alpha1.SideEffectPure), newClientTool("human"))
+	w.begin(
+		builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+		w.site("look", v1alpha1.SideEffectPure),
+		builder.ClientTool("human").Obj(),
+	)
 	store := w.parts(func(func() error) error { return errors.Join(journal.ErrRefused, errQuota) })
 	m := w.manager(0)
 	m.until("the wait", w.waitsForResults)
@@ -430,7 +432,7 @@ func TestWhatATurnHoldsWhileItsOwnCallRunsOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.respond = func(string) string { return test.text }
-			w.begin(w.site("look", v1alpha1.SideEffectPure), newJobTool("endless", v1alpha1.SideEffectAtMostOnce))
+			w.begin(w.site("look", v1alpha1.SideEffectPure), builder.JobTool("endless", v1alpha1.SideEffectAtMostOnce).Obj())
 			store := w.parts(nil)
 			m := w.manager(0)
 			m.until("the call", w.shows("look", v1alpha1.ToolCallStateSucceeded))

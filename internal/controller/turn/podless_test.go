@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 const quotaWords = `pods "tool-1" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1`
@@ -18,7 +19,9 @@ const quotaWords = `pods "tool-1" is forbidden: exceeded quota: small, requested
 // refusesPods makes the Job controller say that a quota refuses the pods of Jobs, and counts the questions.
 func refusesPods(w *world) *int {
 	asked := new(int)
-	w.hooks.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+	w.hooks.List = func(
+		ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+	) error {
 		if events, ok := list.(*corev1.EventList); ok {
 			*asked++
 			events.Items = []corev1.Event{{Message: "Error creating: " + quotaWords, LastTimestamp: metav1.NewTime(w.present())}}
@@ -34,7 +37,7 @@ func TestATurnStatesAtOnceWhyItsJobGetsNoPod(t *testing.T) {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
 			asked := refusesPods(w)
-			work := newJobTool("work", class)
+			work := builder.JobTool("work", class).Obj()
 			work.Spec.Job.StartTimeout = &metav1.Duration{Duration: 2 * time.Minute}
 			w.begin(work)
 			m := w.manager(0)
@@ -69,7 +72,7 @@ func TestATurnStatesAtOnceWhyItsJobGetsNoPod(t *testing.T) {
 func TestAPodThatIsMadeAfterAllTakesTheRefusalBack(t *testing.T) {
 	w := newWorld(t)
 	refusesPods(w)
-	w.begin(newJobTool("work", v1alpha1.SideEffectIdempotent))
+	w.begin(builder.JobTool("work", v1alpha1.SideEffectIdempotent).Obj())
 	m := w.manager(0)
 	m.withoutCluster("the refusal is told", func() bool { return w.call("work").Reason == "QuotaExceeded" })
 	if jobs := w.jobs(); len(jobs) != 1 || jobs[0].Status.Conditions != nil {
@@ -88,7 +91,7 @@ func TestAPodThatIsMadeAfterAllTakesTheRefusalBack(t *testing.T) {
 func TestATurnStatesAtOnceThatTheAccountOfItsPodsIsRefused(t *testing.T) {
 	w := newWorld(t)
 	watchAccounts(w, noRoom)
-	w.begin(newJobTool("look", v1alpha1.SideEffectAtMostOnce))
+	w.begin(builder.JobTool("look", v1alpha1.SideEffectAtMostOnce).Obj())
 	m := w.manager(0)
 	m.until("the refusal is told", func() bool { return w.succeeded().Reason == "ServiceAccountRefused" })
 	if said := w.succeeded(); !strings.Contains(said.Message, noRoom().Error()) ||

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // A write that only shows progress has a tenth of the requests to the API server, and waits in line for it without
@@ -17,7 +18,10 @@ import (
 func TestProgressWaitsForItsTenthOfTheRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.begin(newJobTool("work", v1alpha1.SideEffectPure), newJobTool("endless", v1alpha1.SideEffectPure))
+		w.begin(
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+			builder.JobTool("endless", v1alpha1.SideEffectPure).Obj(),
+		)
 		m, queue := w.busyManager()
 		defer queue.ShutDown()
 		m.withoutCluster("the Jobs", func() bool { return len(w.jobs()) == 2 })
@@ -47,7 +51,7 @@ func TestProgressWaitsForItsTenthOfTheRequests(t *testing.T) {
 func TestAWaitIsShownWithoutAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.begin(newJobTool("work", v1alpha1.SideEffectPure), newClientTool("ask"))
+		w.begin(builder.JobTool("work", v1alpha1.SideEffectPure).Obj(), builder.ClientTool("ask").Obj())
 		m, queue := w.busyManager()
 		defer queue.ShutDown()
 		m.until("the wait", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // A conclusion about a call that is not in the journal is lost with its process. The next process finds it out again,
@@ -42,51 +43,62 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 		told string
 	}{
 		"a Pure request, and a Job": {
-			look: site("look", v1alpha1.SideEffectPure), other: newJobTool("endless", v1alpha1.SideEffectPure),
+			look: site("look", v1alpha1.SideEffectPure), other: builder.JobTool("endless", v1alpha1.SideEffectPure).Obj(),
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 2,
 		},
 		"an AtMostOnce request, and a Job": {
-			look: site("look", v1alpha1.SideEffectAtMostOnce), other: newJobTool("endless", v1alpha1.SideEffectPure),
+			look: site("look", v1alpha1.SideEffectAtMostOnce), other: builder.JobTool("endless", v1alpha1.SideEffectPure).Obj(),
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1,
 		},
 		"a Pure request, and a client": {
-			look: site("look", v1alpha1.SideEffectPure), other: newClientTool("human"),
+			look: site("look", v1alpha1.SideEffectPure), other: builder.ClientTool("human").Obj(),
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, told: "result of look",
 		},
 		"an AtMostOnce request, and a client": {
-			look: site("look", v1alpha1.SideEffectAtMostOnce), other: newClientTool("human"),
+			look: site("look", v1alpha1.SideEffectAtMostOnce), other: builder.ClientTool("human").Obj(),
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1,
 		},
 		"a Job that cannot be made, and a Job": {
-			look: jobNamed("look", v1alpha1.SideEffectPure), other: newJobTool("endless", v1alpha1.SideEffectPure), before: refuseJob, between: refuseNoJob,
+			look: jobNamed("look", v1alpha1.SideEffectPure), other: builder.JobTool(
+				"endless", v1alpha1.SideEffectPure,
+			).Obj(), before: refuseJob, between: refuseNoJob,
 			settled: v1alpha1.ToolCallStateNotExecuted, state: v1alpha1.ToolCallStateSucceeded, starts: 1,
 		},
 		"an AtMostOnce Job that cannot be made, and a client": {
-			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: newClientTool("human"), before: refuseJob, between: refuseNoJob,
+			look: jobNamed(
+				"look", v1alpha1.SideEffectAtMostOnce,
+			), other: builder.ClientTool("human").Obj(), before: refuseJob, between: refuseNoJob,
 			settled: v1alpha1.ToolCallStateNotExecuted, state: v1alpha1.ToolCallStateNotExecuted,
 		},
 		"a Pure Job that has ended and is gone, and a Job": {
-			look: jobNamed("look", v1alpha1.SideEffectPure), other: newJobTool("endless", v1alpha1.SideEffectPure), between: dropJob,
+			look: jobNamed("look", v1alpha1.SideEffectPure), other: builder.JobTool(
+				"endless", v1alpha1.SideEffectPure,
+			).Obj(), between: dropJob,
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 2,
 		},
 		"an Idempotent Job that has ended and is gone, and a client": {
-			look: jobNamed("look", v1alpha1.SideEffectIdempotent), other: newClientTool("human"), between: dropJob,
+			look: jobNamed("look", v1alpha1.SideEffectIdempotent), other: builder.ClientTool("human").Obj(), between: dropJob,
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, told: "result of look",
 		},
 		"an AtMostOnce Job that has ended and is gone, and a client": {
-			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: newClientTool("human"), between: dropJob,
+			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: builder.ClientTool("human").Obj(), between: dropJob,
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, told: "result of look",
 		},
 		"an AtMostOnce Job that has ended and is gone, and a Job": {
-			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: newJobTool("endless", v1alpha1.SideEffectPure), between: dropJob,
-			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateFailed, starts: 1, told: "its output was lost",
+			look: jobNamed(
+				"look", v1alpha1.SideEffectAtMostOnce,
+			), other: builder.JobTool("endless", v1alpha1.SideEffectPure).Obj(), between: dropJob,
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateFailed, starts: 1,
+			told: "its output was lost",
 		},
 		"an AtMostOnce Job that has ended, and a client": {
-			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: newClientTool("human"),
+			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: builder.ClientTool("human").Obj(),
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1,
 		},
 		"a client that nobody waits for any more, and a Job": {
-			look: func(*world) *v1alpha1.Tool { return newClientTool("look") }, other: newJobTool("endless", v1alpha1.SideEffectPure),
+			look: func(*world) *v1alpha1.Tool { return builder.ClientTool("look").Obj() }, other: builder.JobTool(
+				"endless", v1alpha1.SideEffectPure,
+			).Obj(),
 			before:  waitForClients(v1alpha1.ClientToolsPolicyFollowHints),
 			between: waitForClients(v1alpha1.ClientToolsPolicyWait),
 			settled: v1alpha1.ToolCallStateNotExecuted, state: v1alpha1.ToolCallStateNotExecuted,
@@ -128,7 +140,7 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 }
 
 func jobNamed(name string, class v1alpha1.SideEffect) func(*world) *v1alpha1.Tool {
-	return func(*world) *v1alpha1.Tool { return newJobTool(name, class) }
+	return func(*world) *v1alpha1.Tool { return builder.JobTool(name, class).Obj() }
 }
 
 // refuseJob makes the API server refuse the Job of the tool look.

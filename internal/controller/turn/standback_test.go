@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // A message that waits to be steered cannot be cancelled, because the journal accepts no entry. The slot of the active
@@ -17,7 +18,7 @@ func TestAQueuedMessageDoesNotReleaseTheSlotOfTheActiveTurn(t *testing.T) {
 	w := newWorld(t)
 	store := &gatedStore{Store: journalmemory.New()}
 	w.store = store
-	w.begin(newJobTool("endless", v1alpha1.SideEffectPure))
+	w.begin(builder.JobTool("endless", v1alpha1.SideEffectPure).Obj())
 	m := w.manager(0)
 	m.Turns = fairshare.NewTurns(fairshare.TurnsOptions{Active: 1})
 	m.until("the tool", func() bool { return w.starts("endless") == 1 })
@@ -46,7 +47,7 @@ func TestAStalledActiveTurnReleasesItsSlot(t *testing.T) {
 	w := newWorld(t)
 	store := &gatedStore{Store: journalmemory.New()}
 	w.store = store
-	w.begin(newJobTool("endless", v1alpha1.SideEffectPure))
+	w.begin(builder.JobTool("endless", v1alpha1.SideEffectPure).Obj())
 	m := w.manager(0)
 	m.Turns = fairshare.NewTurns(fairshare.TurnsOptions{Active: 1})
 	m.until("the tool", func() bool { return w.starts("endless") == 1 })
@@ -61,7 +62,7 @@ func TestAStalledActiveTurnReleasesItsSlot(t *testing.T) {
 // A Turn that has ended needs no memory of its last step, as long as it exists.
 func TestATurnThatHasEndedKeepsNoStepInMemory(t *testing.T) {
 	w := newWorld(t)
-	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
+	w.begin(builder.JobTool("look", v1alpha1.SideEffectPure).Obj())
 	m := w.manager(0)
 	m.until("the end", w.finished)
 	for range 2 {

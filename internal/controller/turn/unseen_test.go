@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // jobQuota is the API server's error if a quota of the namespace allows no further Job. Admission rejects a name that
@@ -84,7 +85,9 @@ func (w *world) expectRan(name string) {
 // The response to the creation of a Job is lost, and the next request is refused, because the Job itself uses up the
 // quota.
 func TestAJobThatFillsTheQuotaCounts(t *testing.T) {
-	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce} {
+	for _, class := range []v1alpha1.SideEffect{
+		v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce,
+	} {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
 			hidden, requests := true, 0
@@ -99,7 +102,7 @@ func TestAJobThatFillsTheQuotaCounts(t *testing.T) {
 				}
 				return apierrors.NewTimeoutError("the request timed out", 1)
 			})
-			w.begin(newJobTool("look", class))
+			w.begin(builder.JobTool("look", class).Obj())
 			m := w.manager(0)
 			m.withoutCluster("the refusal", func() bool { return requests > 1 })
 			m.goesOn(3)
@@ -139,10 +142,12 @@ func TestAJobThatAnEarlierProcessCreatedCounts(t *testing.T) {
 			onCreate(w, isAccount, func(func() error, string) error { return noRoom() })
 		},
 	} {
-		for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce} {
+		for _, class := range []v1alpha1.SideEffect{
+			v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce,
+		} {
 			t.Run(name+", "+string(class), func(t *testing.T) {
 				w := newWorld(t)
-				look := newJobTool("look", class)
+				look := builder.JobTool("look", class).Obj()
 				look.Spec.Job.StartTimeout = &metav1.Duration{Duration: time.Second}
 				if strings.Contains(name, "NetworkPolicy") {
 					look.Spec.Job.Network = v1alpha1.NetworkReachNone
@@ -181,7 +186,7 @@ func TestARefusalDoesNotDenyARequestOnItsWay(t *testing.T) {
 		late = create
 		return apierrors.NewTimeoutError("the request timed out", 1)
 	})
-	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
+	w.begin(builder.JobTool("look", v1alpha1.SideEffectPure).Obj())
 	m := w.manager(0)
 	m.withoutCluster("the refusal", func() bool { return requests > 1 })
 	m.goesOn(3)
@@ -203,7 +208,7 @@ func TestARequestThatNeverArrivesIsNotExecuted(t *testing.T) {
 		}
 		return apierrors.NewTimeoutError("the request timed out", 1)
 	})
-	w.begin(newJobTool("look", v1alpha1.SideEffectPure))
+	w.begin(builder.JobTool("look", v1alpha1.SideEffectPure).Obj())
 	began := w.present()
 	w.manager(0).until("the end", w.finished)
 	if call := w.call("look"); call.State != v1alpha1.ToolCallStateNotExecuted || call.Reason != "QuotaExceeded" {
@@ -237,7 +242,7 @@ func TestOnlyARefusalReadsTheJob(t *testing.T) {
 				}
 				return create()
 			})
-			w.begin(newJobTool("look", v1alpha1.SideEffectPure))
+			w.begin(builder.JobTool("look", v1alpha1.SideEffectPure).Obj())
 			w.manager(0).until("the end", w.finished)
 			if reads != test.reads {
 				t.Errorf("%d reads of the Job, want %d", reads, test.reads)

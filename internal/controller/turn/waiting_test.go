@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // ended returns the ends of calls in the entries that follow the plan.
@@ -73,7 +74,7 @@ func TestTheArgumentsOfATurnThatWaitsAreReadAgainWhenItGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.calls = []string{"unheard-of"}
-			w.begin(newClientTool("human"), newClientTool("other"))
+			w.begin(builder.ClientTool("human").Obj(), builder.ClientTool("other").Obj())
 			m := w.manager(0)
 			m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults })
 			m.expectNothingPlanned()

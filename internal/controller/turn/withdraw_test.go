@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // Two managers lead at once. One ends the Turn, the other is about to let the pod of an AtMostOnce call start:
@@ -31,7 +32,7 @@ func TestTwoLeadersDoNotDenyWhatRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.begin(newJobTool("pay", v1alpha1.SideEffectAtMostOnce))
+			w.begin(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())
 			if test.end == nil {
 				turn, limit := w.turn(), int64(60)
 				w.change(turn, func() { turn.Spec.ActiveDeadlineSeconds = &limit })
@@ -60,7 +61,8 @@ func TestTwoLeadersDoNotDenyWhatRuns(t *testing.T) {
 				}
 			}
 			w.hooks = interceptor.Funcs{SubResourcePatch: func(
-				ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption,
+				ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+				options ...client.SubResourcePatchOption,
 			) error {
 				data, err := patch.Data(o)
 				if err != nil {
@@ -130,13 +132,16 @@ func TestAWithdrawalIsOneWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.begin(newJobTool("one", test.class), newJobTool("two", test.class))
+			w.begin(builder.JobTool("one", test.class).Obj(), builder.JobTool("two", test.class).Obj())
 			m := w.manager(0)
 			m.withoutCluster("the Jobs", func() bool { return len(w.jobs()) == 2 })
 			w.cancel()
 			writes := 0
 			w.hooks = interceptor.Funcs{
-				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+				SubResourcePatch: func(
+					ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+					options ...client.SubResourcePatchOption,
+				) error {
 					writes++
 					return c.SubResource(sub).Patch(ctx, o, p, options...)
 				},

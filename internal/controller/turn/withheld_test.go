@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // locked is an HTTP tool that needs a Secret.
@@ -37,7 +38,9 @@ func (e *events) Eventf(_, _ runtime.Object, _, reason, _, _ string, args ...any
 func (w *world) waits() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting }
 
 func TestACallWhoseSecretIsMissingWaitsAndGoesOnByItself(t *testing.T) {
-	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectAtMostOnce, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectPure} {
+	for _, class := range []v1alpha1.SideEffect{
+		v1alpha1.SideEffectAtMostOnce, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectPure,
+	} {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
 			w.begin(w.locked("ask", class))
@@ -121,7 +124,11 @@ func TestAnotherProcessLooksBeforeItStartsACallThatWaits(t *testing.T) {
 
 func TestACallThatWaitsForASecretHoldsUpNoOther(t *testing.T) {
 	w := newWorld(t)
-	w.begin(w.locked("ask", v1alpha1.SideEffectPure), newJobTool("work", v1alpha1.SideEffectPure), newClientTool("person"))
+	w.begin(
+		w.locked("ask", v1alpha1.SideEffectPure),
+		builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
+		builder.ClientTool("person").Obj(),
+	)
 	m, v := w.manager(0), &vault{}
 	v.guard(m)
 	m.until(

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 func (w *world) finished() bool {
@@ -48,7 +49,9 @@ func (w *world) playAllBut(name string) bool {
 		switch {
 		case pod == nil:
 			w.makePod(&job)
-		case w.toolOf(pod) == name || gated(pod) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		case w.toolOf(
+			pod,
+		) == name || gated(pod) || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 			continue
 		case pod.Status.Phase != corev1.PodRunning:
 			w.mu.Lock()
@@ -232,26 +235,5 @@ func (w *world) site(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 		}))
 		w.t.Cleanup(w.server.Close)
 	}
-	definition := newTool(name, class)
-	definition.Spec.HTTP = &v1alpha1.HTTPTool{URL: w.server.URL + "/" + name}
-	return definition
-}
-
-func newTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
-	return &v1alpha1.Tool{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.ToolSpec{Description: "A tool.", SideEffect: class},
-	}
-}
-
-func newJobTool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
-	definition := newTool(name, class)
-	definition.Spec.Job = &v1alpha1.JobTool{Image: "i", Command: []string{"c"}}
-	return definition
-}
-
-func newClientTool(name string) *v1alpha1.Tool {
-	definition := newTool(name, "")
-	definition.Spec.Client = &v1alpha1.ClientTool{}
-	return definition
+	return builder.HTTPTool(name, class, w.server.URL+"/"+name).Obj()
 }

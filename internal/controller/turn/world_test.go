@@ -38,6 +38,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // world is a namespace with a Session whose active Turn is demo-1, on an API server without watches. The model makes
@@ -74,24 +75,24 @@ func newWorld(t *testing.T) *world {
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).
+	api := fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&v1alpha1.Session{}, &v1alpha1.Turn{}, &v1alpha1.ToolResult{}, &batchv1.Job{}, &corev1.Pod{})
-	w.client = interceptor.NewClient(indexed(builder).Build(), interceptor.Funcs{Create: w.creating})
+	w.client = interceptor.NewClient(indexed(api).Build(), interceptor.Funcs{Create: w.creating})
 	return w
 }
 
 // indexed adds the indexes of the cache to a fake client.
-func indexed(builder *fake.ClientBuilder) *fake.ClientBuilder {
+func indexed(api *fake.ClientBuilder) *fake.ClientBuilder {
 	for _, index := range Indexes() {
-		builder = builder.WithIndex(index.Object, index.Field, index.Values)
+		api = api.WithIndex(index.Object, index.Field, index.Values)
 	}
-	return builder
+	return api
 }
 
 // begin creates the given Tools, all of which the model calls, in order, and the other objects that the Turn needs.
 func (w *world) begin(tools ...*v1alpha1.Tool) *world {
 	w.t.Helper()
-	harness := &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Name: "base"}}
+	harness := builder.Harness("base").Obj()
 	for _, definition := range tools {
 		w.create(definition)
 		w.calls = append(w.calls, definition.Name)
@@ -102,10 +103,7 @@ func (w *world) begin(tools ...*v1alpha1.Tool) *world {
 		ObjectMeta: metav1.ObjectMeta{Name: "m", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}},
 		Spec:       v1alpha1.ModelSpec{Provider: "Test"},
 	})
-	session := &v1alpha1.Session{
-		ObjectMeta: metav1.ObjectMeta{Name: "demo"},
-		Spec:       v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}},
-	}
+	session := builder.Session("demo").Obj()
 	w.create(session)
 	turn := w.newTurn(turnName, "Hello")
 	w.create(turn)
@@ -115,10 +113,7 @@ func (w *world) begin(tools ...*v1alpha1.Tool) *world {
 }
 
 func (w *world) newTurn(name, input string) *v1alpha1.Turn {
-	return &v1alpha1.Turn{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "demo"}, Input: input},
-	}
+	return builder.Turn(name).Input(input).Obj()
 }
 
 // creating sets the fields that an API server sets on every object.

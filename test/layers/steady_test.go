@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // Serial, because it counts what the controllers do for all namespaces.
@@ -24,15 +25,23 @@ var _ = Describe("The steady state", Serial, func() {
 	BeforeEach(func(ctx SpecContext) {
 		ns = namespace(ctx)
 		model, tool = newModel(ns, "sim"), newTool(ns, "count")
-		base, child = newHarness(ns, "base", "", usesTools("count")), newHarness(ns, "child", "base", usesModel("sim"))
-		helper = newAgent(ns, "helper", usesTools("count"))
+		base, child = builder.Harness("base").
+			In(ns).
+			Layer(usesTools("count")).
+			Obj(),
+			builder.Harness("child").
+				In(ns).
+				Layer(usesModel("sim")).
+				Parent("base").
+				Obj()
+		helper = builder.Agent("helper").In(ns).Layer(usesTools("count")).Obj()
 		all = []client.Object{model, tool, base, child, helper}
 		create(ctx, all...)
 		expectReady(ctx, all...)
 	})
 
 	It("costs no write, however often the controllers look", func(ctx SpecContext) {
-		broken := newHarness(ns, "broken", "gone", v1alpha1.ConfigLayer{})
+		broken := builder.Harness("broken").In(ns).Parent("gone").Obj()
 		create(ctx, broken)
 		expectUnready(ctx, v1alpha1.ReasonHarnessNotFound, nil, broken)
 		settle(ctx, ns, "first")
@@ -102,7 +111,13 @@ var _ = Describe("The steady state", Serial, func() {
 func settle(ctx context.Context, ns, name string) {
 	GinkgoHelper()
 	marks := []client.Object{
-		newTool(ns, name), newModel(ns, name), newHarness(ns, name, "", usesTools(name)), newAgent(ns, name, usesModel(name)),
+		newTool(
+			ns,
+			name,
+		),
+		newModel(ns, name),
+		builder.Harness(name).In(ns).Layer(usesTools(name)).Obj(),
+		builder.Agent(name).In(ns).Layer(usesModel(name)).Obj(),
 	}
 	for _, mark := range marks {
 		create(ctx, mark)

@@ -11,40 +11,20 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
-func meta(namespace, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: namespace, Name: name}
-}
-
+// newModel returns a Model that responds with a default text.
 func newModel(namespace, name string) *v1alpha1.Model {
-	return &v1alpha1.Model{
-		ObjectMeta: meta(namespace, name),
-		Spec:       v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}},
-	}
+	return builder.Model(name).In(namespace).Simulated(v1alpha1.Simulation{}).Obj()
 }
 
+// newTool returns a Tool with a schema for its input.
 func newTool(namespace, name string) *v1alpha1.Tool {
-	return &v1alpha1.Tool{
-		ObjectMeta: meta(namespace, name),
-		Spec: v1alpha1.ToolSpec{
-			Description: "Counts.",
-			Client:      &v1alpha1.ClientTool{},
-			InputSchema: &v1alpha1.JSON{Raw: []byte(`{"type":"object"}`)},
-		},
-	}
-}
-
-func newHarness(namespace, name, parent string, layer v1alpha1.ConfigLayer) *v1alpha1.Harness {
-	h := &v1alpha1.Harness{ObjectMeta: meta(namespace, name), Spec: v1alpha1.HarnessSpec{ConfigLayer: layer}}
-	if parent != "" {
-		h.Spec.ParentRef = &v1alpha1.LocalReference{Name: parent}
-	}
-	return h
-}
-
-func newAgent(namespace, name string, layer v1alpha1.ConfigLayer) *v1alpha1.Agent {
-	return &v1alpha1.Agent{ObjectMeta: meta(namespace, name), Spec: v1alpha1.AgentSpec{ConfigLayer: layer}}
+	tool := builder.ClientTool(name).In(namespace).Obj()
+	tool.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object"}`)}
+	return tool
 }
 
 func usesModel(name string) v1alpha1.ConfigLayer {
@@ -63,7 +43,7 @@ func create(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
 	for _, o := range objects {
 		o.SetResourceVersion("")
-		Expect(direct.Create(ctx, o)).To(Succeed())
+		suite.Create(ctx, direct, o)
 	}
 }
 

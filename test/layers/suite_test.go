@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -13,18 +12,15 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/config/crd"
 	"github.com/capstan-dev/capstan/internal/controller/agent"
 	"github.com/capstan-dev/capstan/internal/controller/harness"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
@@ -32,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
 var (
@@ -44,29 +41,19 @@ var (
 )
 
 func TestLayers(t *testing.T) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: set it to the directory that has kube-apiserver and etcd")
-	}
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "Layers")
 }
 
 var _ = BeforeSuite(func() {
-	SetDefaultEventuallyTimeout(20 * time.Second)
-	SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
-	ctrl.SetLogger(GinkgoLogr)
+	suite.Configure(suite.Logger(), 20*time.Second, suite.Polling)
 
 	scheme := runtime.NewScheme()
 	Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
 	Expect(corev1.AddToScheme(scheme)).To(Succeed())
-	definitions, err := crd.Definitions()
-	Expect(err).NotTo(HaveOccurred())
-
-	environment := &envtest.Environment{CRDs: definitions}
-	config, err := environment.Start()
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(environment.Stop)
+	config := suite.StartWithKinds().Config
 	config.QPS = -1
+	var err error
 	direct, err = client.New(config, client.Options{Scheme: scheme})
 	Expect(err).NotTo(HaveOccurred())
 	startManager(config, scheme)
@@ -136,7 +123,9 @@ type counter struct {
 
 func (c *counter) funcs() interceptor.Funcs {
 	return interceptor.Funcs{
-		Get: func(ctx context.Context, next client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, next client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
+		) error {
 			c.mutex.Lock()
 			if c.reads == nil {
 				c.reads = map[client.ObjectKey]int{}
@@ -146,7 +135,8 @@ func (c *counter) funcs() interceptor.Funcs {
 			return next.Get(ctx, key, o, opts...)
 		},
 		SubResourcePatch: func(
-			ctx context.Context, next client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+			ctx context.Context, next client.Client, sub string, o client.Object, patch client.Patch,
+			opts ...client.SubResourcePatchOption,
 		) error {
 			c.mutex.Lock()
 			c.writes++
@@ -172,7 +162,5 @@ func (c *counter) readsOf(o client.Object) int {
 // namespace makes a new one.
 func namespace(ctx context.Context) string {
 	GinkgoHelper()
-	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "layers-"}}
-	Expect(direct.Create(ctx, n)).To(Succeed())
-	return n.Name
+	return suite.Namespace(ctx, direct, "layers-")
 }

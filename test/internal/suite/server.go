@@ -1,5 +1,4 @@
-// Package apiserver starts the API server of a suite, or of a spec.
-package apiserver
+package suite
 
 import (
 	"context"
@@ -13,28 +12,43 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/capstan-dev/capstan/config/crd"
 	"github.com/capstan-dev/capstan/internal/controller"
 )
 
 // Server is an API server with its etcd. It stops when the node that started it is cleaned up.
 type Server struct {
 	environment *envtest.Environment
-	kubeconfig  string
 	// Config is that of a user of the group system:masters.
 	Config *rest.Config
+	// Kubeconfig is the path of a file with the same.
+	Kubeconfig string
 }
 
 // Start starts an API server without the kinds of Capstan.
 func Start() *Server {
 	GinkgoHelper()
-	assets()
-	s := &Server{environment: &envtest.Environment{}}
-	var err error
-	s.Config, err = s.environment.Start()
+	return start(&envtest.Environment{})
+}
+
+// StartWithKinds starts an API server that has the kinds of Capstan.
+func StartWithKinds() *Server {
+	GinkgoHelper()
+	definitions, err := crd.Definitions()
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(func() { Expect(s.environment.Stop()).To(Succeed()) })
-	s.kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
-	Expect(os.WriteFile(s.kubeconfig, s.environment.KubeConfig, 0o600)).To(Succeed())
+	return start(&envtest.Environment{CRDs: definitions})
+}
+
+func start(environment *envtest.Environment) *Server {
+	GinkgoHelper()
+	assets()
+	s := &Server{environment: environment}
+	var err error
+	s.Config, err = environment.Start()
+	Expect(err).NotTo(HaveOccurred(), "the API server must start and accept every CustomResourceDefinition")
+	DeferCleanup(func() { Expect(environment.Stop()).To(Succeed()) })
+	s.Kubeconfig = filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	Expect(os.WriteFile(s.Kubeconfig, environment.KubeConfig, 0o600)).To(Succeed())
 	return s
 }
 
@@ -66,9 +80,15 @@ func (s *Server) User(name string, groups ...string) *envtest.AuthenticatedUser 
 // Kubectl runs kubectl as the user of Config, and returns its output.
 func (s *Server) Kubectl(ctx context.Context, arguments ...string) string {
 	GinkgoHelper()
-	own := append([]string{"--kubeconfig", s.kubeconfig}, arguments...)
-	command := exec.CommandContext(ctx, filepath.Join(assets(), "kubectl"), own...)
+	own := append([]string{"--kubeconfig", s.Kubeconfig}, arguments...)
+	command := exec.CommandContext(ctx, KubectlPath(), own...)
 	output, err := command.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(output))
 	return string(output)
+}
+
+// KubectlPath is the path of kubectl.
+func KubectlPath() string {
+	GinkgoHelper()
+	return filepath.Join(assets(), "kubectl")
 }

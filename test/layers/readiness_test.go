@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 // orders returns every order of the numbers below n.
@@ -36,16 +37,16 @@ var _ = Describe("Readiness", func() {
 		var children []*v1alpha1.Harness
 		for _, order := range orders(5) {
 			ns := namespace(ctx)
-			child := newHarness(ns, "child", "base", usesModel("sim"))
+			child := builder.Harness("child").In(ns).Layer(usesModel("sim")).Parent("base").Obj()
 			objects := []client.Object{
 				newModel(
 					ns,
 					"sim",
 				),
 				newTool(ns, "count"),
-				newHarness(ns, "base", "", usesTools("count")),
+				builder.Harness("base").In(ns).Layer(usesTools("count")).Obj(),
 				child,
-				newAgent(ns, "helper", usesTools("count")),
+				builder.Agent("helper").In(ns).Layer(usesTools("count")).Obj(),
 			}
 			for _, i := range order {
 				create(ctx, objects[i])
@@ -64,16 +65,11 @@ var _ = Describe("Readiness", func() {
 		ns := namespace(ctx)
 		tool := newTool(ns, "count")
 		dependents := []client.Object{
-			newHarness(
-				ns,
-				"base",
-				"",
-				usesTools("count", "other"),
-			),
-			newHarness(ns, "child", "base", v1alpha1.ConfigLayer{}),
-			newAgent(ns, "helper", usesTools("count")),
+			builder.Harness("base").In(ns).Layer(usesTools("count", "other")).Obj(),
+			builder.Harness("child").In(ns).Parent("base").Obj(),
+			builder.Agent("helper").In(ns).Layer(usesTools("count")).Obj(),
 		}
-		bystander := newHarness(ns, "bystander", "", usesTools("other"))
+		bystander := builder.Harness("bystander").In(ns).Layer(usesTools("other")).Obj()
 		create(ctx, append(dependents, tool, newTool(ns, "other"), bystander)...)
 		expectReady(ctx, append(dependents, tool, bystander)...)
 		version := bystander.ResourceVersion
@@ -89,8 +85,8 @@ var _ = Describe("Readiness", func() {
 	It("names a capability that the manager does not have", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		layer := v1alpha1.ConfigLayer{Capabilities: []v1alpha1.CapabilityReference{{Builtin: "flight"}}}
-		base, child := newHarness(ns, "base", "", layer), newHarness(ns, "child", "base", v1alpha1.ConfigLayer{})
-		helper := newAgent(ns, "helper", layer)
+		base, child := builder.Harness("base").In(ns).Layer(layer).Obj(), builder.Harness("child").In(ns).Parent("base").Obj()
+		helper := builder.Agent("helper").In(ns).Layer(layer).Obj()
 		create(ctx, base, child, helper)
 		expectUnready(ctx, v1alpha1.ReasonCapabilityNotFound, []string{"flight", "current_time"}, base, child, helper)
 
@@ -103,7 +99,10 @@ var _ = Describe("Readiness", func() {
 	It("goes with a Model that is deleted and comes back with it", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		model := newModel(ns, "sim")
-		dependents := []client.Object{newHarness(ns, "base", "", usesModel("sim")), newAgent(ns, "helper", usesModel("sim"))}
+		dependents := []client.Object{
+			builder.Harness("base").In(ns).Layer(usesModel("sim")).Obj(),
+			builder.Agent("helper").In(ns).Layer(usesModel("sim")).Obj(),
+		}
 		create(ctx, append(dependents, model)...)
 		expectReady(ctx, dependents...)
 
@@ -118,8 +117,8 @@ var _ = Describe("Readiness", func() {
 		ns := namespace(ctx)
 		tool := newTool(ns, "count")
 		dependents := []client.Object{
-			newHarness(ns, "base", "", usesTools("count")),
-			newAgent(ns, "helper", usesTools("count")),
+			builder.Harness("base").In(ns).Layer(usesTools("count")).Obj(),
+			builder.Agent("helper").In(ns).Layer(usesTools("count")).Obj(),
 		}
 		create(ctx, append(dependents, tool)...)
 		expectReady(ctx, append(dependents, tool)...)
@@ -136,9 +135,9 @@ var _ = Describe("Readiness", func() {
 
 	It("follows the ancestors of a Harness", func(ctx SpecContext) {
 		ns := namespace(ctx)
-		root := newHarness(ns, "root", "", v1alpha1.ConfigLayer{})
-		middle := newHarness(ns, "middle", "root", v1alpha1.ConfigLayer{})
-		leaf := newHarness(ns, "leaf", "middle", v1alpha1.ConfigLayer{})
+		root := builder.Harness("root").In(ns).Obj()
+		middle := builder.Harness("middle").In(ns).Parent("root").Obj()
+		leaf := builder.Harness("leaf").In(ns).Parent("middle").Obj()
 		create(ctx, root, middle, leaf)
 		expectReady(ctx, root, middle, leaf)
 		Expect(leaf.Status.Chain).To(Equal([]string{"root", "middle", "leaf"}))
@@ -166,17 +165,17 @@ var _ = Describe("Readiness", func() {
 
 	It("refuses cycles and chains that are too long", func(ctx SpecContext) {
 		ns := namespace(ctx)
-		one, two := newHarness(ns, "one", "two", v1alpha1.ConfigLayer{}), newHarness(ns, "two", "one", v1alpha1.ConfigLayer{})
+		one, two := builder.Harness("one").In(ns).Parent("two").Obj(), builder.Harness("two").In(ns).Parent("one").Obj()
 		create(ctx, one, two)
 		expectUnready(ctx, v1alpha1.ReasonChainTooLong, []string{"its own ancestor"}, one, two)
 
 		var line []client.Object
 		for i := range 17 {
-			parent := ""
+			harness := builder.Harness(fmt.Sprintf("h%d", i)).In(ns)
 			if i > 0 {
-				parent = fmt.Sprintf("h%d", i-1)
+				harness.Parent(fmt.Sprintf("h%d", i-1))
 			}
-			line = append(line, newHarness(ns, fmt.Sprintf("h%d", i), parent, v1alpha1.ConfigLayer{}))
+			line = append(line, harness.Obj())
 		}
 		create(ctx, line...)
 		expectReady(ctx, line[:16]...)
@@ -190,18 +189,8 @@ var _ = Describe("Readiness", func() {
 
 	It("goes while a Harness or an Agent is archived, but not with an archived ancestor", func(ctx SpecContext) {
 		ns := namespace(ctx)
-		base, child := newHarness(
-			ns,
-			"base",
-			"",
-			v1alpha1.ConfigLayer{},
-		), newHarness(
-			ns,
-			"child",
-			"base",
-			v1alpha1.ConfigLayer{},
-		)
-		agent := newAgent(ns, "helper", v1alpha1.ConfigLayer{})
+		base, child := builder.Harness("base").In(ns).Obj(), builder.Harness("child").In(ns).Parent("base").Obj()
+		agent := builder.Agent("helper").In(ns).Obj()
 		create(ctx, base, child, agent)
 		expectReady(ctx, base, child, agent)
 
@@ -225,8 +214,8 @@ var _ = Describe("Readiness", func() {
 				"sim",
 			),
 			newTool(ns, "count"),
-			newHarness(ns, "base", "", v1alpha1.ConfigLayer{}),
-			newAgent(ns, "helper", v1alpha1.ConfigLayer{}),
+			builder.Harness("base").In(ns).Obj(),
+			builder.Agent("helper").In(ns).Obj(),
 		}
 		create(ctx, objects...)
 		expectReady(ctx, objects...)
@@ -243,7 +232,7 @@ var _ = Describe("Readiness", func() {
 
 var _ = Describe("PatchStatus", func() {
 	It("loses against another write, and takes over what the server answers", func(ctx SpecContext) {
-		base := newHarness(namespace(ctx), "base", "", v1alpha1.ConfigLayer{})
+		base := builder.Harness("base").In(namespace(ctx)).Obj()
 		create(ctx, base)
 		expectReady(ctx, base)
 
