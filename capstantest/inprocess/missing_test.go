@@ -37,7 +37,11 @@ func TestWhereAMissingObjectIsReported(t *testing.T) {
 	runtime := start(t, simulated)
 	turn := message("demo-1", "Go.")
 	turn.Spec.SessionRef.Name = "other"
-	if _, err := runtime.RunTurn(t.Context(), turn); err == nil || !strings.Contains(err.Error(), `session not found: "other"`) {
+	if _, err := runtime.RunTurn(
+		t.Context(),
+		turn,
+	); err == nil ||
+		!strings.Contains(err.Error(), `session not found: "other"`) {
 		t.Errorf("RunTurn = %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,7 @@ type builder struct {
 	otherTools     JobRunner
 	egress         egress.Options
 	defaultSession string
+	log            *slog.Logger
 	// steps runs the steps.
 	steps *step.Runner
 	// later are the options that depend on the fields above.
@@ -193,6 +195,18 @@ func WithEgressAllow(ranges ...netip.Prefix) Option {
 func WithEgressRoots(roots *x509.CertPool) Option {
 	return func(b *builder) error {
 		b.egress.Roots = roots
+		return nil
+	}
+}
+
+// WithLog sets the logger for errors that no Turn shows: why a built-in tool or a step has failed. Default:
+// slog.Default().
+func WithLog(log *slog.Logger) Option {
+	return func(b *builder) error {
+		if log == nil {
+			return errors.New("WithLog: missing logger")
+		}
+		b.log = log
 		return nil
 	}
 }

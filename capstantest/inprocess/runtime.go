@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -58,12 +59,16 @@ func New(ctx context.Context, options ...Option) (*Runtime, error) {
 		return nil, fmt.Errorf("building the runtime: %w", err)
 	}
 	r := &Runtime{built: b, steps: b.steps, store: b.store}
-	r.loop = inprocess.New(ctx, inprocess.Options{Steps: r.steps, Objects: b.objects, Clock: b.clock, Jobs: b.jobs})
+	r.loop = inprocess.New(ctx, inprocess.Options{
+		Steps: r.steps, Objects: b.objects, Clock: b.clock, Jobs: b.jobs, Log: b.log,
+	})
 	return r, nil
 }
 
 func newBuilder() *builder {
-	b := &builder{clock: &clock.Clock{}, store: memory.New(), models: drivers.All(), tools: map[string]JobRunner{}}
+	b := &builder{
+		clock: &clock.Clock{}, store: memory.New(), models: drivers.All(), tools: map[string]JobRunner{}, log: slog.Default(),
+	}
 	b.objects = &objects{
 		namespace: "default", keyless: map[v1alpha1.ModelProvider]bool{}, schemas: tool.NewValidator(),
 		byKey: map[key]apivalidation.Object{}, secrets: map[string]*corev1.Secret{},

@@ -97,7 +97,7 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 		return again, nil
 	}
 	if end.Defect != nil {
-		ctrl.LoggerFrom(ctx).Error(end.Defect, "a built-in tool has failed", "call", shown.ID, "tool", shown.Name)
+		ctrl.LoggerFrom(ctx).Error(end.Defect, "Failed to run a built-in tool", "call", shown.ID, "tool", shown.Name)
 	}
 	if end.Kept.Ordinal != 0 {
 		a.step.known.Of(shown.ID).Kept = end.Kept

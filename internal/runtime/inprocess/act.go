@@ -186,6 +186,10 @@ func (a *acting) conclude(end callEnd) (*journal.Closed, error) {
 	if end.err != nil || end.Closed != nil {
 		return end.Closed, end.err
 	}
+	if end.Defect != nil {
+		a.loop.Log.Error("Failed to run a built-in tool", "error", end.Defect, "turn", a.turn.Name, "call", call.ID,
+			"tool", call.Name)
+	}
 	if a.step.Done(call.ID) {
 		return nil, nil // Another process has carried the call out too, and the journal has its outcome.
 	}

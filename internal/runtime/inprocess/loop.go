@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -71,6 +72,8 @@ type Options struct {
 	// Jobs runs a call of a Job tool and returns the report that a launcher would have written; false if no function
 	// replaces the tool. The context ends when the call is to stop.
 	Jobs func(ctx context.Context, job Job) (result.Report, bool)
+	// Log receives the errors that no Turn shows.
+	Log *slog.Logger
 }
 
 // Loop runs Turns. It is safe for concurrent use.

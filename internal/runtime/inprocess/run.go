@@ -197,6 +197,7 @@ func (r *run) advance(ctx context.Context) error {
 // giveUp ends a Turn whose step cannot run: there would be no retry, and the Session would stay active (GAP-08). The
 // results that are known are recorded with the end.
 func (r *run) giveUp(ctx context.Context, cause error) (*journal.Closed, error) {
+	r.loop.Log.Error("Failed to run a step; failing the Turn", "error", cause, "turn", r.turn.Name)
 	closed, err := r.loop.Steps.Fail(
 		ctx,
 		r.turnState(),

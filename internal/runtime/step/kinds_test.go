@@ -47,29 +47,56 @@ func blockedBy(dependency config.Dependency) func(*bench, *turnstate.Config, *tu
 var kinds = []kindRow{
 	{kind: "a provider's outage", arrange: answers(unavailable()), code: v1alpha1.ErrorCodeProviderUnavailable, calls: 4},
 	{kind: "a provider's limit", arrange: answers(limited(0)), code: v1alpha1.ErrorCodeProviderRateLimited, calls: 4},
-	{kind: "a provider that is late", arrange: answers(provider.Late("Test", "late")),
-		code: v1alpha1.ErrorCodeProviderUnavailable, calls: 1},
-	{kind: "a request that is refused", arrange: answers(provider.StatusError("Test", "m", 400, 0, "")),
-		code: v1alpha1.ErrorCodeProcessingError, calls: 1},
-	{kind: "a request that is too large", arrange: answers(provider.StatusError("Test", "m", 413, 0, "")),
-		code: v1alpha1.ErrorCodeRequestTooLarge, calls: 1},
-	{kind: "a model that is not available", arrange: answers(provider.StatusError("Test", "m", 404, 0, "")),
-		code: v1alpha1.ErrorCodeModelUnavailable, calls: 1},
-	{kind: "a driver that is not registered", code: v1alpha1.ErrorCodeModelUnavailable,
-		arrange: func(_ *bench, c *turnstate.Config, _ *turnstate.Turn) { c.Model.Spec.Provider = "Nobody" }},
-	{kind: "no Model", code: v1alpha1.ErrorCodeModelUnavailable,
-		arrange: func(_ *bench, c *turnstate.Config, _ *turnstate.Turn) { c.Model = nil }},
-	{kind: "a configuration that is wrong", arrange: answers(provider.StatusError("Test", "m", 401, 0, "")),
-		code: v1alpha1.ErrorCodeProviderMisconfigured, calls: 1},
-	{kind: "a key that is missing", arrange: answers(&model.KeyError{Model: "m", Reason: v1alpha1.ReasonSecretMissing}),
-		calls: 1, waits: true},
-	{kind: "a Harness that is not found", arrange: blockedBy(config.DependencyHarness),
-		code: v1alpha1.ErrorCodeDependencyUnavailable},
-	{kind: "an Agent that is not found", arrange: blockedBy(config.DependencyAgent),
-		code: v1alpha1.ErrorCodeDependencyUnavailable},
-	{kind: "a journal that is full", code: v1alpha1.ErrorCodeJournalFull, calls: 1,
-		arrange: func(_ *bench, _ *turnstate.Config, t *turnstate.Turn) { t.Session.Limit = 1 }},
-	{kind: "an internal error", arrange: answers(errors.New("nil map")), code: v1alpha1.ErrorCodeProcessingError, calls: 1},
+	{
+		kind: "a provider that is late", arrange: answers(provider.Late("Test", "late")),
+		code: v1alpha1.ErrorCodeProviderUnavailable, calls: 1,
+	},
+	{
+		kind: "a request that is refused", arrange: answers(provider.StatusError("Test", "m", 400, 0, "")),
+		code: v1alpha1.ErrorCodeProcessingError, calls: 1,
+	},
+	{
+		kind: "a request that is too large", arrange: answers(provider.StatusError("Test", "m", 413, 0, "")),
+		code: v1alpha1.ErrorCodeRequestTooLarge, calls: 1,
+	},
+	{
+		kind: "a model that is not available", arrange: answers(provider.StatusError("Test", "m", 404, 0, "")),
+		code: v1alpha1.ErrorCodeModelUnavailable, calls: 1,
+	},
+	{
+		kind: "a driver that is not registered", code: v1alpha1.ErrorCodeModelUnavailable,
+		arrange: func(_ *bench, c *turnstate.Config, _ *turnstate.Turn) { c.Model.Spec.Provider = "Nobody" },
+	},
+	{
+		kind: "no Model", code: v1alpha1.ErrorCodeModelUnavailable,
+		arrange: func(_ *bench, c *turnstate.Config, _ *turnstate.Turn) { c.Model = nil },
+	},
+	{
+		kind: "a configuration that is wrong", arrange: answers(provider.StatusError("Test", "m", 401, 0, "")),
+		code: v1alpha1.ErrorCodeProviderMisconfigured, calls: 1,
+	},
+	{
+		kind: "a key that is missing", arrange: answers(&model.KeyError{Model: "m", Reason: v1alpha1.ReasonSecretMissing}),
+		calls: 1, waits: true,
+	},
+	{
+		kind: "a Harness that is not found", arrange: blockedBy(config.DependencyHarness),
+		code: v1alpha1.ErrorCodeDependencyUnavailable,
+	},
+	{
+		kind: "an Agent that is not found", arrange: blockedBy(config.DependencyAgent),
+		code: v1alpha1.ErrorCodeDependencyUnavailable,
+	},
+	{
+		kind: "a journal that is full", code: v1alpha1.ErrorCodeJournalFull, calls: 1,
+		arrange: func(_ *bench, _ *turnstate.Config, t *turnstate.Turn) { t.Session.Limit = 1 },
+	},
+	{
+		kind:    "an internal error",
+		arrange: answers(errors.New("nil map")),
+		code:    v1alpha1.ErrorCodeProcessingError,
+		calls:   1,
+	},
 }
 
 func TestKindsOfErrors(t *testing.T) {
@@ -104,7 +131,13 @@ func TestKindsOfErrors(t *testing.T) {
 	var unknown *model.UnknownProviderError
 	c := with()
 	c.Model.Spec.Provider = "Nobody"
-	if _, err := newBench(t).Models.Driver(c.Model, model.Access{}); !errors.As(err, &unknown) || unknown.Provider != "Nobody" {
+	if _, err := newBench(
+		t,
+	).Models.Driver(
+		c.Model,
+		model.Access{},
+	); !errors.As(err, &unknown) ||
+		unknown.Provider != "Nobody" {
 		t.Errorf("the driver is missing because of %v", err)
 	}
 }
@@ -115,7 +148,9 @@ type brokenStore struct {
 	err error
 }
 
-func (s brokenStore) Create(context.Context, journal.Session, *v1alpha1.JournalEntrySpec) error { return s.err }
+func (s brokenStore) Create(context.Context, journal.Session, *v1alpha1.JournalEntrySpec) error {
+	return s.err
+}
 
 // TestWhatTheJournalRefusesIsNoEnd: a step that cannot be closed is tried again by its host, which alone decides when to
 // end the Turn.
