@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // Answer creates the result of a client tool that a Turn waits for. If there are several calls of the tool, it answers
@@ -106,7 +106,7 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 }
 
 // awaitsApproval reports whether a call waits for approval, and not for a client.
-func awaitsApproval(call v1alpha1.ToolCall) bool { return tool.AwaitsApproval(call) }
+func awaitsApproval(call v1alpha1.ToolCall) bool { return act.AwaitsApproval(call) }
 
 // Told returns a function for Eventually that reads the text for the model about a tool call: the result, or the error.
 // It is available once the step of the call is closed.

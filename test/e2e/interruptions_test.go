@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -154,7 +154,7 @@ var _ = Describe("A tool call that has started", func() {
 			show("the second attempt was planned after", time.Since(disturbed).Round(time.Millisecond).String())
 			Expect(again.Reason).To(Equal(reason))
 			Expect(again.NotBefore).NotTo(BeNil())
-			Expect(again.NotBefore.Sub(disturbed)).To(BeNumerically("~", tool.RetryPause(1), 4*time.Second))
+			Expect(again.NotBefore.Sub(disturbed)).To(BeNumerically("~", act.RetryPause(1), 4*time.Second))
 			w.letGo("work")
 			answer := succeeded(ctx, namespace, "demo-1")
 			show("answered after", time.Since(disturbed).Round(time.Millisecond).String())

@@ -8,7 +8,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // acting is a pass over an act step with these calls in status.
@@ -38,7 +37,7 @@ func deciding(name, call string, decision v1alpha1.Decision) v1alpha1.ToolResult
 
 func TestWhichDecisionIsOffered(t *testing.T) {
 	approved, ended := guardedCall("1-0"), guardedCall("1-0")
-	tool.Approve(&approved)
+	act.Approve(&approved)
 	ended.State = v1alpha1.ToolCallStateNotExecuted
 	late := deciding("late", "1-0", v1alpha1.DecisionApprove)
 	late.CreationTimestamp = metav1.NewTime(moment.Add(2 * time.Minute))

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -59,7 +59,7 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) error {
 // watches of Turns and pods have no common order, and another process may have written the record. The pass then waits
 // for the newer version, as for one of its own.
 func (r *Reconciler) lacksRecord(ctx context.Context, s *scope, call v1alpha1.ToolCall, pod *corev1.Pod) (bool, error) {
-	if !tool.Withdrawable(call) || pod == nil || gated(pod) {
+	if !act.Withdrawable(call) || pod == nil || gated(pod) {
 		return false, nil
 	}
 	liveReads.Inc()

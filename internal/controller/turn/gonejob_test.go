@@ -7,7 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -46,7 +46,7 @@ func TestAJobThatIsDeletedBeforeItRunsEndsAnAttempt(t *testing.T) {
 				})
 				w.begin(builder.JobTool("look", class).Obj())
 				m := w.manager(0)
-				for range 2 * tool.MaxAttempts {
+				for range 2 * act.MaxAttempts {
 					m.withoutCluster("the next attempt", func() bool { return w.jobOf("look") != nil || w.finished() })
 					if w.finished() {
 						break
@@ -58,15 +58,15 @@ func TestAJobThatIsDeletedBeforeItRunsEndsAnAttempt(t *testing.T) {
 					"look",
 				); call.State != v1alpha1.ToolCallStateFailed ||
 					call.Reason != v1alpha1.ToolCallReasonJobGone ||
-					call.Attempt != tool.MaxAttempts {
+					call.Attempt != act.MaxAttempts {
 					t.Errorf("the call is %s (%s) after %d attempts", call.State, call.Reason, call.Attempt)
 				}
-				if len(made) != tool.MaxAttempts {
-					t.Fatalf("%d Jobs were created, want %d", len(made), tool.MaxAttempts)
+				if len(made) != act.MaxAttempts {
+					t.Fatalf("%d Jobs were created, want %d", len(made), act.MaxAttempts)
 				}
 				for i := 1; i < len(made); i++ {
 					// The time of an attempt is in status in whole seconds.
-					if pause := made[i].Sub(made[i-1]); pause < tool.RetryPause(int32(i))-time.Second {
+					if pause := made[i].Sub(made[i-1]); pause < act.RetryPause(int32(i))-time.Second {
 						t.Errorf("attempt %d began after %v", i+1, pause)
 					}
 				}

@@ -168,13 +168,13 @@ func (r *Reconciler) deny(ctx context.Context, a *actScope, index int, name stri
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("checking for Job %s of a call that was not executed: %w", name, err)
 	}
-	if sent := a.step.job(name).unanswered; !sent.IsZero() && !tool.Withdrawable(a.calls()[index]) {
+	if sent := a.step.job(name).unanswered; !sent.IsZero() && !act.Withdrawable(a.calls()[index]) {
 		if until := sent.Add(requestLimit); r.Clock().Before(until) {
 			a.deadline(until)
 			return nil
 		}
 	}
-	if call := a.calls()[index]; !tool.Withdrawable(call) && a.step.known.Of(call.ID).Intended != call.Attempt {
+	if call := a.calls()[index]; !act.Withdrawable(call) && a.step.known.Of(call.ID).Intended != call.Attempt {
 		outcome = tool.PerhapsStarted(outcome)
 	}
 	a.settle(index, outcome)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -62,7 +62,7 @@ func asking(turn *v1alpha1.Turn) []v1alpha1.ToolCall {
 	var calls []v1alpha1.ToolCall
 	for _, call := range turn.Status.ToolCalls {
 		clients := turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults && call.State == v1alpha1.ToolCallStateWaiting
-		if clients || tool.AwaitsApproval(call) {
+		if clients || act.AwaitsApproval(call) {
 			calls = append(calls, call)
 		}
 	}

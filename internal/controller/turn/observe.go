@@ -183,7 +183,7 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	if !ours && a.step.known.RecallRepeatable(shown) {
 		return nil
 	}
-	if call.PodUID == "" && !ours && !requested.shown && !tool.HadJob(call) {
+	if call.PodUID == "" && !ours && !requested.shown && !act.HadJob(call) {
 		return nil
 	}
 	if lag := requested.created.Add(cacheLag); ours && !requested.shown && r.Clock().Before(lag) {

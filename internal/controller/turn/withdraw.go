@@ -2,7 +2,7 @@ package turn
 
 import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 )
 
 // withdraw records in status, with optimistic locking, which calls were not executed although they have an attempt: a
@@ -15,7 +15,7 @@ func (s *scope) withdraw() flow {
 	}
 	s.memory.of(s.plan().Step).known.Withdraw(s.turn.Status.ToolCalls)
 	for i, call := range s.turn.Status.ToolCalls {
-		if tool.Withdrawn(call) && !tool.Withdrawn(s.base.Status.ToolCalls[i]) {
+		if act.Withdrawn(call) && !act.Withdrawn(s.base.Status.ToolCalls[i]) {
 			return writeThenRepeat(writeWithdrawal)
 		}
 	}

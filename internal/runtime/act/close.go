@@ -21,6 +21,18 @@ func (s *Step) claimable(call v1alpha1.ToolCall) bool {
 	return Claimable(call, s != nil && s.Local)
 }
 
+// Withdrawable reports whether only status can prove that a call was not executed: the pod of an AtMostOnce call starts
+// once its UID is recorded there. The call is withdrawn when status shows it as NotExecuted without a pod; from then on
+// no process records one.
+func Withdrawable(call v1alpha1.ToolCall) bool {
+	return call.Executor == v1alpha1.ToolExecutorJob && tool.AtMostOnce(call) && call.PodUID == "" && call.Attempt > 0
+}
+
+// Withdrawn reports whether the call is withdrawn in status.
+func Withdrawn(call v1alpha1.ToolCall) bool {
+	return Withdrawable(call) && call.State == v1alpha1.ToolCallStateNotExecuted
+}
+
 // Withdraw marks in status those calls as not executed whose pods start only once they are recorded there, and are not,
 // and reports whether it has marked any. That must be written under optimistic lock before an entry may state it. The
 // Turn must be about to end, or all calls must have outcomes. Outcomes other than NotExecuted stand.
@@ -28,7 +40,7 @@ func (s *Step) Withdraw(calls []v1alpha1.ToolCall) bool {
 	changed := false
 	for i := range calls {
 		call := &calls[i]
-		if !tool.Withdrawable(*call) || tool.Withdrawn(*call) {
+		if !Withdrawable(*call) || Withdrawn(*call) {
 			continue
 		}
 		outcome, known := s.Outcome(call.ID)
@@ -45,7 +57,7 @@ func (s *Step) Withdraw(calls []v1alpha1.ToolCall) bool {
 
 // AwaitsWithdrawal reports whether an open call is only known not to have been executed once it is withdrawn.
 func AwaitsWithdrawal(call v1alpha1.ToolCall) bool {
-	return tool.Withdrawable(call) && !call.State.Settled()
+	return Withdrawable(call) && !call.State.Settled()
 }
 
 // NeverStarted shows that nothing has started a call of a Turn that is over.
@@ -100,18 +112,18 @@ func (s *Step) End(calls []v1alpha1.ToolCall, claims map[string]Claim) *Step {
 // approvedElsewhere reports whether the journal has an approval of a call that the status does not show: another
 // process may have started it.
 func approvedElsewhere(call v1alpha1.ToolCall, row Row) bool {
-	return tool.Unapproved(call) && row.Given.Call.Decision == v1alpha1.DecisionApprove
+	return Unapproved(call) && row.Given.Call.Decision == v1alpha1.DecisionApprove
 }
 
 // endedWith returns the outcome of a call that had none when the Turn ended. A call of a Job is only known not to have
 // been executed if status has its withdrawal: this process may be behind another one that has let its pod start.
 func (s *Step) endedWith(call v1alpha1.ToolCall, claim Claim, claimed bool) tool.Outcome {
 	switch {
-	case inProcess(call, s.Local) && !tool.Unapproved(call):
+	case inProcess(call, s.Local) && !Unapproved(call):
 		return s.endedHere(call, claim, claimed)
 	case call.State.Settled():
 		return tool.Recalled(call)
-	case tool.Unapproved(call):
+	case Unapproved(call):
 		return neverStarted()
 	case call.Executor == v1alpha1.ToolExecutorClient:
 		return noResult()
@@ -138,7 +150,7 @@ func (s *Step) endedHere(call v1alpha1.ToolCall, claim Claim, claimed bool) tool
 // start.
 func (s *Step) unwithdrawn(call v1alpha1.ToolCall, outcome tool.Outcome) bool {
 	return !inProcess(call, s.Local) && outcome.State == v1alpha1.ToolCallStateNotExecuted &&
-		tool.Withdrawable(call) && !tool.Withdrawn(call)
+		Withdrawable(call) && !Withdrawn(call)
 }
 
 // Unclaimed returns the calls that a closing entry reports as never started because no process has claimed them.

@@ -45,7 +45,7 @@ func (s *Step) Accept(calls []v1alpha1.ToolCall, offers []Offer, now time.Time) 
 
 // answers reports whether an offer is of the kind that a call waits for: a decision in time, or a result.
 func answers(o Offer, call v1alpha1.ToolCall, now time.Time) bool {
-	if !tool.AwaitsApproval(call) {
+	if !AwaitsApproval(call) {
 		return call.Executor == v1alpha1.ToolExecutorClient && !o.decides()
 	}
 	by := call.ApproveBy
@@ -69,7 +69,7 @@ func (s *Step) TimeOut(calls []v1alpha1.ToolCall, accepted []Offer, now time.Tim
 	for i := range calls {
 		call := &calls[i]
 		switch {
-		case s.Done(call.ID) || !tool.Unapproved(*call) || wasAbandoned(*call):
+		case s.Done(call.ID) || !Unapproved(*call) || wasAbandoned(*call):
 		case slices.ContainsFunc(accepted, func(o Offer) bool { return o.Index == i }):
 		case call.State.Settled():
 			// The status has it already, from before a restart. A clock that is behind does not revert it.
@@ -98,10 +98,10 @@ func (s *Step) Take(call *v1alpha1.ToolCall, given format.SettledCall) (approved
 	s.Of(call.ID).Source = given.Source
 	switch given.Decision {
 	case v1alpha1.DecisionApprove:
-		if !tool.Unapproved(*call) {
+		if !Unapproved(*call) {
 			return false
 		}
-		tool.Approve(call)
+		Approve(call)
 		return true
 	case v1alpha1.DecisionReject:
 		s.Settle(call, tool.Rejected())
@@ -176,7 +176,7 @@ func (s *Step) ForgetGiven(calls, base []v1alpha1.ToolCall) {
 		row.Given = Recorded{}
 	}
 	for i, call := range calls {
-		if call.Executor != v1alpha1.ToolExecutorClient && !tool.Unapproved(call) {
+		if call.Executor != v1alpha1.ToolExecutorClient && !Unapproved(call) {
 			continue
 		}
 		row := s.Of(call.ID)

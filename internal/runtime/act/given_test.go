@@ -38,7 +38,7 @@ func offer(index int, decision v1alpha1.Decision, after time.Duration) Offer {
 func TestWhichOffersAreAccepted(t *testing.T) {
 	const approve, reject = v1alpha1.DecisionApprove, v1alpha1.DecisionReject
 	approved, foreign := guardedCall("1-0"), offer(0, approve, 0)
-	tool.Approve(&approved)
+	Approve(&approved)
 	foreign.Binds = false
 	guarded, client := guardedCall("1-0"), clientCall("1-0")
 	for name, test := range map[string]struct {
@@ -83,7 +83,7 @@ func TestWhenACallWaitsForItsApprovalForTooLong(t *testing.T) {
 	shown := guardedCall("1-0")
 	shown.State, shown.Reason = v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonApprovalTimeout
 	approved := guardedCall("1-0")
-	tool.Approve(&approved)
+	Approve(&approved)
 	in := moment.Add
 	for name, test := range map[string]struct {
 		call    v1alpha1.ToolCall
@@ -119,7 +119,7 @@ func TestWhenACallWaitsForItsApprovalForTooLong(t *testing.T) {
 
 func TestForgettingOthersKeepsJobs(t *testing.T) {
 	started := guardedCall("1-3")
-	tool.Approve(&started)
+	Approve(&started)
 	calls := []v1alpha1.ToolCall{
 		clientCall("1-0"),
 		{ID: "1-1", Executor: v1alpha1.ToolExecutorJob},
@@ -166,7 +166,7 @@ func TestWhatBecomesOfACallThatNeedsApproval(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			step, calls := &Step{}, []v1alpha1.ToolCall{guardedCall("1-0")}
-			if startable := tool.Startable(calls, "", 0); len(startable) > 0 {
+			if startable := chosen(calls, "", 0); len(startable) > 0 {
 				t.Fatal("it may start although nobody has decided")
 			}
 			approved := step.Take(&calls[0], test.given)
@@ -175,7 +175,7 @@ func TestWhatBecomesOfACallThatNeedsApproval(t *testing.T) {
 				approved != test.starts {
 				t.Errorf("call %+v, approved %v, sources %v", call, approved, step.Source("1-0"))
 			}
-			if startable := tool.Startable(
+			if startable := chosen(
 				calls,
 				"",
 				0,
@@ -192,7 +192,7 @@ func TestWhatBecomesOfACallThatNeedsApproval(t *testing.T) {
 
 func TestAnApprovalThatIsInTheStatusChangesNothing(t *testing.T) {
 	call := guardedCall("1-0")
-	tool.Approve(&call)
+	Approve(&call)
 	call.Attempt, call.State = 3, v1alpha1.ToolCallStateRunning
 	calls := []v1alpha1.ToolCall{call}
 	approved := (&Step{}).Take(&calls[0], format.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionApprove})

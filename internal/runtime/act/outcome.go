@@ -79,7 +79,7 @@ func Unanswered(outcome tool.Outcome) bool {
 // (CLIENT-05).
 func abandoned(call v1alpha1.ToolCall) tool.Outcome {
 	text := "Cancelled: user sent a new message"
-	if tool.Unapproved(call) {
+	if Unapproved(call) {
 		text = tool.NotExecuted("the user sent a new message before it was approved")
 	}
 	return tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: v1alpha1.ToolCallReasonSteered, Error: text}

@@ -1,6 +1,8 @@
 package act
 
 import (
+	"slices"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -12,7 +14,7 @@ func Open(call v1alpha1.ToolCall) bool {
 
 // Asks reports whether an open call waits for a ToolResult of this kind: a decision, or a client's result.
 func Asks(call v1alpha1.ToolCall, decision bool) bool {
-	return Open(call) && tool.AwaitsApproval(call) == decision
+	return Open(call) && AwaitsApproval(call) == decision
 }
 
 // RecallRepeatable handles a Pure or Idempotent call that is settled in status, but whose Job or outcome this process
@@ -53,4 +55,26 @@ func (s *Step) Explained(id string, outcome tool.Outcome) tool.Outcome {
 		return *why
 	}
 	return outcome
+}
+
+// pendingReasons are those that only a call shows whose Job exists.
+var pendingReasons = []string{
+	v1alpha1.ToolCallReasonStarting,
+	v1alpha1.ToolCallReasonSuspended,
+	v1alpha1.ToolCallReasonGated,
+	v1alpha1.ToolCallReasonImagePull,
+	v1alpha1.ToolCallReasonStartError,
+	v1alpha1.ToolCallReasonUnschedulable,
+}
+
+// HadJob reports whether status shows that the Job of the current attempt of an open call was there.
+func HadJob(call v1alpha1.ToolCall) bool {
+	switch call.State {
+	case v1alpha1.ToolCallStateRunning:
+		return true
+	case v1alpha1.ToolCallStatePending:
+		return call.PodName != "" || slices.Contains(pendingReasons, call.Reason)
+	default:
+		return false
+	}
 }

@@ -140,10 +140,10 @@ func (r *Round) observe(time.Time) []Action {
 		switch {
 		case r.Done(call.ID):
 			actions = append(actions, Observe{i})
-		case !r.Local && tool.Withdrawn(*call):
+		case !r.Local && Withdrawn(*call):
 			// From before a restart, or by another leader. A withdrawn call never starts again.
 			r.Settle(call, tool.Recalled(*call))
-		case tool.Unapproved(*call):
+		case Unapproved(*call):
 			// No Job of it can exist. Decisions are accepted after the other calls were observed.
 		case r.refused(*call):
 			r.Refuse(call)
@@ -269,7 +269,7 @@ func (r *Round) look(now time.Time) []Action {
 	for i, call := range r.Calls {
 		at := r.Of(call.ID).lookAt
 		switch {
-		case !tool.Withheld(call):
+		case !awaitsSecret(call):
 		case !r.Local && now.Before(at):
 			r.wakeAt = Earlier(r.wakeAt, at)
 		default:

@@ -13,7 +13,7 @@ import (
 // Describe writes the end of a call to status.
 func Describe(call *v1alpha1.ToolCall, outcome tool.Outcome) {
 	call.State, call.Reason, call.NotBefore = outcome.State, outcome.Reason, nil
-	tool.Asked(call)
+	removeRequest(call)
 	switch {
 	case outcome.Error != "":
 		call.Preview = tool.ShownPreview(outcome.Error)
@@ -43,7 +43,7 @@ func (s *Step) Settle(call *v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcom
 	if row.Unstarted < call.Attempt-1 {
 		outcome = tool.WithEarlierAttempts(*call, outcome)
 	}
-	if tool.Withdrawable(*call) && outcome.State == v1alpha1.ToolCallStateNotExecuted {
+	if Withdrawable(*call) && outcome.State == v1alpha1.ToolCallStateNotExecuted {
 		row.Unfenced = true
 	}
 	row.Outcome, row.Cut, row.Withheld = &outcome, false, nil
@@ -55,13 +55,13 @@ func (s *Step) Settle(call *v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcom
 // are an intent: they are in status before it starts, so that they survive a restart or a change of the leader. An
 // AtMostOnce call has one attempt.
 func (s *Step) Retries(call *v1alpha1.ToolCall, ended tool.Outcome, now time.Time) bool {
-	if !ended.Retryable || tool.AtMostOnce(*call) || call.Attempt >= tool.MaxAttempts {
+	if !ended.Retryable || tool.AtMostOnce(*call) || call.Attempt >= MaxAttempts {
 		return false
 	}
 	if ended.State == v1alpha1.ToolCallStateNotExecuted {
 		s.Of(call.ID).Unstarted++
 	}
-	notBefore := metav1.NewTime(now.Add(tool.RetryPause(call.Attempt)))
+	notBefore := metav1.NewTime(now.Add(RetryPause(call.Attempt)))
 	call.NotBefore = &notBefore
 	call.Attempt++
 	call.State, call.Reason, call.PodName = v1alpha1.ToolCallStatePending, ended.Reason, ""

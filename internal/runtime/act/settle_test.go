@@ -25,7 +25,7 @@ func TestWhatTheEndOfAnAttemptMeans(t *testing.T) {
 		"Pure":                          {v1alpha1.SideEffectPure, 1, interrupted, 5 * time.Second},
 		"Idempotent":                    {v1alpha1.SideEffectIdempotent, 1, interrupted, 5 * time.Second},
 		"the second time":               {v1alpha1.SideEffectPure, 2, interrupted, 15 * time.Second},
-		"the last time":                 {v1alpha1.SideEffectPure, tool.MaxAttempts, interrupted, 0},
+		"the last time":                 {v1alpha1.SideEffectPure, MaxAttempts, interrupted, 0},
 		"AtMostOnce":                    {v1alpha1.SideEffectAtMostOnce, 1, interrupted, 0},
 		"without a class":               {"", 1, interrupted, 0},
 		"Pure that never started":       {v1alpha1.SideEffectPure, 1, unstarted, 5 * time.Second},

@@ -12,7 +12,7 @@ import (
 func Startable(
 	calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency, now time.Time,
 ) (due []int, next time.Time) {
-	for _, index := range tool.Startable(calls, concurrency, tool.MaxConcurrency) {
+	for _, index := range chosen(calls, concurrency, MaxConcurrency) {
 		if at := calls[index].NotBefore; at != nil && now.Before(at.Time) {
 			next = Earlier(next, at.Time)
 			continue
@@ -49,14 +49,14 @@ func (s *Step) UnderWay(call v1alpha1.ToolCall, exists bool) bool {
 	case inProcess(call, s.Local):
 		return call.State == v1alpha1.ToolCallStateRunning
 	default:
-		return call.Executor == v1alpha1.ToolExecutorJob && !tool.Withdrawable(call) && exists
+		return call.Executor == v1alpha1.ToolExecutorJob && !Withdrawable(call) && exists
 	}
 }
 
 // Requested reports whether a call that a process carries out itself has begun, according to the status.
 func Requested(calls []v1alpha1.ToolCall) bool {
 	for _, call := range calls {
-		if tool.InProcess(call.Executor) && !tool.Unapproved(call) &&
+		if tool.InProcess(call.Executor) && !Unapproved(call) &&
 			(call.State != v1alpha1.ToolCallStatePending || call.Attempt > 1) {
 			return true
 		}

@@ -27,3 +27,18 @@ func TestWhichAttemptsAProcessHasWritten(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyCallsThatTheManagerCarriesOutStart(t *testing.T) {
+	for executor, want := range map[v1alpha1.ToolExecutor]bool{
+		v1alpha1.ToolExecutorJob:     true,
+		v1alpha1.ToolExecutorHTTP:    true,
+		v1alpha1.ToolExecutorBuiltin: true,
+		v1alpha1.ToolExecutorClient:  false,
+		v1alpha1.ToolExecutorNone:    false,
+	} {
+		call := v1alpha1.ToolCall{ID: "1-0", Executor: executor, Attempt: 1, State: v1alpha1.ToolCallStatePending}
+		if starts := chosen([]v1alpha1.ToolCall{call}, "", 0); (len(starts) == 1) != want {
+			t.Errorf("%s: the calls %v start", executor, starts)
+		}
+	}
+}

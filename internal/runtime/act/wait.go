@@ -51,7 +51,7 @@ func (s *Step) Release(call *v1alpha1.ToolCall) {
 func (s *Step) Missing(calls []v1alpha1.ToolCall) []*Withheld {
 	var missing []*Withheld
 	for _, call := range calls {
-		if w := s.look(call.ID).Withheld; w != nil && tool.Withheld(call) {
+		if w := s.look(call.ID).Withheld; w != nil && awaitsSecret(call) {
 			missing = append(missing, w)
 		}
 	}
@@ -64,7 +64,7 @@ func (s *Step) Missing(calls []v1alpha1.ToolCall) []*Withheld {
 func (s *Step) WaitsForOthers(
 	calls []v1alpha1.ToolCall, clients bool, concurrency v1alpha1.ToolConcurrency,
 ) bool {
-	held := tool.Held(calls, concurrency)
+	held := heldBack(calls, concurrency)
 	missing := false
 	for i, call := range calls {
 		if s.Done(call.ID) || call.State.Settled() {
@@ -80,4 +80,17 @@ func (s *Step) WaitsForOthers(
 		}
 	}
 	return missing
+}
+
+// awaitsSecret reports whether a call of an HTTP tool waits for a Secret that a header needs.
+func awaitsSecret(call v1alpha1.ToolCall) bool {
+	if call.Executor != v1alpha1.ToolExecutorHTTP || call.State != v1alpha1.ToolCallStatePending {
+		return false
+	}
+	switch call.Reason {
+	case v1alpha1.ReasonSecretMissing, v1alpha1.ReasonSecretKeyMissing, v1alpha1.ReasonRoleMissing:
+		return true
+	default:
+		return false
+	}
 }

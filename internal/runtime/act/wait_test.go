@@ -20,7 +20,7 @@ func TestWhenAStepWaitsForOthers(t *testing.T) {
 	guarded := call("1-3", v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateWaiting)
 	guarded.Policy = v1alpha1.ToolPolicyRequiresApproval
 	approved := guarded
-	tool.Approve(&approved)
+	Approve(&approved)
 	rejected := map[string]tool.Outcome{"1-3": tool.Rejected()}
 	sequential := v1alpha1.ToolConcurrencySequential
 	const wait, follow = true, false

@@ -111,7 +111,7 @@ func TestAnApprovalThatIsInTheLogIsNotClosedOver(t *testing.T) {
 			t.Errorf("%s: error %v, want %v", name, err, journal.ErrStale)
 		}
 	}
-	tool.Approve(&turn.Progress.ToolCalls[0])
+	act.Approve(&turn.Progress.ToolCalls[0])
 	closed, err := b.Act(t.Context(), turn, facts{
 		Outcomes: map[string]tool.Outcome{"1-0": succeeded("paid")}, Settled: map[string]journal.SettledRef{"1-0": ref},
 		Sources: map[string]types.UID{"1-0": "result-uid"}, Planned: planned(bulk),
@@ -221,7 +221,7 @@ func TestTheEndOfATurnKnowsThatAnApprovedCallWasNotLetGo(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	tool.Approve(&turn.Progress.ToolCalls[0])
+	act.Approve(&turn.Progress.ToolCalls[0])
 	(*act.Step)(nil).Withdraw(turn.Progress.ToolCalls)
 	closed, err := b.Cancel(t.Context(), turn, nil)
 	if err != nil || closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateNotExecuted {

@@ -173,8 +173,8 @@ func (run *Runner) once(
 	state *CallRun,
 	w work,
 ) (CallEnd, error) {
-	if !tool.AtMostOnce(call) {
-		outcome, defect := run.attempt(ctx, call, state, w)
+	if !act.Claimable(call, t.Local) {
+		outcome, defect := run.attempt(ctx, w)
 		return CallEnd{Outcome: outcome, Defect: defect}, nil
 	}
 	claim, closed, err := run.claim(ctx, t, call.ID, state)
@@ -192,8 +192,10 @@ func (run *Runner) once(
 	}
 	outcome, defect := state.ended(), error(nil)
 	if outcome == nil {
-		var made tool.Outcome
-		made, defect = run.attempt(ctx, call, state, w)
+		made := w.abandoned
+		if w.refused != nil || state.begin() {
+			made, defect = run.attempt(ctx, w)
+		}
 		state.end(made)
 		outcome = &made
 	}
@@ -202,15 +204,10 @@ func (run *Runner) once(
 	return end, err
 }
 
-// attempt carries out one attempt of a call, unless it must not begin, or not again.
-func (run *Runner) attempt(
-	ctx context.Context, call v1alpha1.ToolCall, state *CallRun, w work,
-) (outcome tool.Outcome, defect error) {
+// attempt carries out one attempt of a call, unless it cannot start.
+func (run *Runner) attempt(ctx context.Context, w work) (outcome tool.Outcome, defect error) {
 	if w.refused != nil {
 		return *w.refused, nil
-	}
-	if !state.begin() && tool.AtMostOnce(call) {
-		return w.abandoned, nil
 	}
 	began := run.Clock()
 	outcome, defect = w.do(ctx)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -175,7 +176,7 @@ func TestOnlyCallsWithoutAPodAreWithdrawn(t *testing.T) {
 	}
 	var withdrawn []string
 	for _, c := range p.ToolCalls {
-		if tool.Withdrawn(c) {
+		if act.Withdrawn(c) {
 			withdrawn = append(withdrawn, c.ID+" "+c.Reason)
 		}
 	}

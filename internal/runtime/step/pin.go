@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -92,9 +93,7 @@ func (run *Runner) pinOne(
 		return s
 	}
 	s.Attempt = 1
-	if by := tool.ApproveBy(d.Policy, d.ApprovalTimeout, run.Clock()); by != nil {
-		s.Policy, s.ApproveBy = d.Policy, by
-		s.Attempt, s.State, s.Reason = 0, v1alpha1.ToolCallStateWaiting, v1alpha1.ReasonApproval
+	if act.AwaitApproval(&s, d.Policy, d.ApprovalTimeout, run.Clock()) {
 		// The calls are planned by the step before the one that runs them.
 		s.CallDigest = tool.CallDigest(t.Ref.UID, t.Step()+1, s, call.Arguments)
 	}

@@ -88,7 +88,7 @@ func TestTheLargestStatusThatWaitsFits(t *testing.T) {
 				if ended > 0 {
 					// From the last on, which show nothing.
 					call := &progress.ToolCalls[len(progress.ToolCalls)-ended]
-					tool.Approve(call)
+					act.Approve(call)
 					call.PodUID, call.PodName = "01234567-0123-0123-0123-0123456789ab", strings.Repeat("p", 32)
 					result := strings.Repeat(text, 500)
 					act.Describe(

@@ -9,7 +9,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -60,7 +59,7 @@ func (run *Runner) secrets(
 // begun reports whether a call that must not start twice was claimed. The outcome of a claimed call follows from the
 // journal, and does not depend on its Secrets.
 func (run *Runner) begun(ctx context.Context, t turnstate.Turn, c Call) (bool, error) {
-	if !tool.AtMostOnce(c.Call) {
+	if !act.Claimable(c.Call, t.Local) {
 		return false, nil
 	}
 	claims, err := run.Log.Claims(ctx, t.Session, t.Ref.UID, t.Step(), t.Progress.Plan.OpenedAtOrdinal)

@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -33,26 +32,4 @@ func PerhapsStarted(outcome Outcome) Outcome {
 	outcome.State = v1alpha1.ToolCallStateFailed
 	outcome.Error = startedElsewhere + why + " It is safe to call it again."
 	return outcome
-}
-
-// pendingReasons are those that only a call shows whose Job exists.
-var pendingReasons = []string{
-	v1alpha1.ToolCallReasonStarting,
-	v1alpha1.ToolCallReasonSuspended,
-	v1alpha1.ToolCallReasonGated,
-	v1alpha1.ToolCallReasonImagePull,
-	v1alpha1.ToolCallReasonStartError,
-	v1alpha1.ToolCallReasonUnschedulable,
-}
-
-// HadJob reports whether status shows that the Job of the current attempt of an open call was there.
-func HadJob(call v1alpha1.ToolCall) bool {
-	switch call.State {
-	case v1alpha1.ToolCallStateRunning:
-		return true
-	case v1alpha1.ToolCallStatePending:
-		return call.PodName != "" || slices.Contains(pendingReasons, call.Reason)
-	default:
-		return false
-	}
 }

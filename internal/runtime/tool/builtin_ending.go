@@ -21,7 +21,7 @@ func BuiltinFailed(text string) Outcome {
 // BuiltinBroken is the outcome of a call of a built-in tool that failed because of a defect. The model learns nothing
 // else of it.
 func BuiltinBroken(call v1alpha1.ToolCall) Outcome {
-	if atMostOnce(call) {
+	if AtMostOnce(call) {
 		return afterStart(
 			unknown(v1alpha1.ToolCallReasonInternalError, "an internal error occurred while it was executed"),
 		)

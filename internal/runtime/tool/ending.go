@@ -169,7 +169,7 @@ func (v *view) over(status *corev1.ContainerStatus) Outcome {
 	if words, failed := failedInit(v.pod); failed {
 		return notExecuted(v1alpha1.ToolCallReasonStartError, "the launcher could not be added to its pod"+words)
 	}
-	if atMostOnce(v.call) {
+	if AtMostOnce(v.call) {
 		return unknown(
 			v1alpha1.ToolCallReasonDisruption,
 			"its pod was terminated, and it is unknown whether it had started"+podWords(v.pod),
@@ -202,7 +202,7 @@ func unknown(reason, why string) Outcome {
 
 // interrupted is the outcome of a call that may have started and did not end normally.
 func interrupted(call v1alpha1.ToolCall, reason, why string) Outcome {
-	if atMostOnce(call) {
+	if AtMostOnce(call) {
 		return unknown(reason, why)
 	}
 	outcome := failed(reason, Interrupted(why))
@@ -214,7 +214,7 @@ func interrupted(call v1alpha1.ToolCall, reason, why string) Outcome {
 // model decides whether to call again.
 func ran(call v1alpha1.ToolCall, why string) Outcome {
 	text := OutputLost(why)
-	if !atMostOnce(call) {
+	if !AtMostOnce(call) {
 		text = OutputLostSafely(why)
 	}
 	return afterStart(failed(v1alpha1.ToolCallReasonOutputLost, text))

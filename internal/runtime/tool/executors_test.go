@@ -17,9 +17,5 @@ func TestWhoCarriesOutTheCallsOfAnExecutor(t *testing.T) {
 		if CarriedOut(executor) != want.carriedOut || InProcess(executor) != want.inProcess {
 			t.Errorf("%s: carried out %v, in process %v", executor, CarriedOut(executor), InProcess(executor))
 		}
-		call := v1alpha1.ToolCall{ID: "1-0", Executor: executor, Attempt: 1, State: v1alpha1.ToolCallStatePending}
-		if starts := Startable([]v1alpha1.ToolCall{call}, "", 0); (len(starts) == 1) != want.carriedOut {
-			t.Errorf("%s: the calls %v start", executor, starts)
-		}
 	}
 }

@@ -108,7 +108,7 @@ func unanswered(call v1alpha1.ToolCall, request egress.Request, err error) Outco
 func undelivered(call v1alpha1.ToolCall, reason string, e *egress.Error, passes bool) Outcome {
 	if !e.Sent {
 		outcome := notSent(call, reason, e.Text)
-		outcome.Retryable = passes && !atMostOnce(call)
+		outcome.Retryable = passes && !AtMostOnce(call)
 		return outcome
 	}
 	outcome := afterStart(interrupted(call, reason, e.Text))
@@ -126,7 +126,7 @@ func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) O
 	case !e.Sent:
 		return notSent(call, v1alpha1.ToolCallReasonTimeout,
 			"no connection was established within "+request.Timeout.String())
-	case atMostOnce(call):
+	case AtMostOnce(call):
 		return afterStart(unknown(v1alpha1.ToolCallReasonTimeout, why))
 	default:
 		return afterStart(
@@ -141,7 +141,7 @@ func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) O
 // notSent is the outcome of a call whose request was not sent. Only for the first attempt is it certain that nothing
 // has happened.
 func notSent(call v1alpha1.ToolCall, reason, why string) Outcome {
-	if atMostOnce(call) || call.Attempt <= 1 {
+	if AtMostOnce(call) || call.Attempt <= 1 {
 		return notExecuted(reason, why)
 	}
 	return failed(reason, Interrupted(why))
@@ -151,7 +151,7 @@ func notSent(call v1alpha1.ToolCall, reason, why string) Outcome {
 // the call if it may start more than once.
 func HTTPChanged(call v1alpha1.ToolCall) Outcome {
 	const why = "it was changed or removed after it was called"
-	if atMostOnce(call) {
+	if AtMostOnce(call) {
 		return notExecuted(v1alpha1.ToolCallReasonToolChanged, why)
 	}
 	return failed(v1alpha1.ToolCallReasonToolChanged, Interrupted(why))

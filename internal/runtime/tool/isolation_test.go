@@ -1,8 +1,6 @@
 package tool
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestToolPodsAreIsolatedAsTheOperatorSays(t *testing.T) {
 	p := testParams()

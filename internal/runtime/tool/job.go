@@ -123,10 +123,5 @@ func positive(given *metav1.Duration, otherwise time.Duration) time.Duration {
 
 // AtMostOnce reports whether a call must never start twice. It is the meaning of an empty class (TOOL-09).
 func AtMostOnce(call v1alpha1.ToolCall) bool {
-	return atMostOnce(call)
-}
-
-// atMostOnce reports whether a call must never start twice. It is the meaning of an empty class (TOOL-09).
-func atMostOnce(call v1alpha1.ToolCall) bool {
 	return call.SideEffect != v1alpha1.SideEffectPure && call.SideEffect != v1alpha1.SideEffectIdempotent
 }

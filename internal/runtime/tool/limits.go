@@ -11,10 +11,6 @@ const (
 	MaxSchemaBytes = 32 * 1024
 	// MaxPreviewBytes is the maximum length of a preview.
 	MaxPreviewBytes = 160
-	// MaxConcurrency is the maximum number of calls of one step that run at the same time (TOOL-12).
-	MaxConcurrency = 32
-	// MaxAttempts is the maximum number of attempts of a Pure or Idempotent call that are ended by disruptions.
-	MaxAttempts = 4
 	// MaxURLBytes is the maximum length of a URL with the arguments in its query.
 	MaxURLBytes = 8 * 1024
 	// MaxHeaderBytes is the maximum length of the value of a header.
@@ -39,18 +35,3 @@ const (
 	// counts as lost.
 	DeletionMargin = 30 * time.Second
 )
-
-const (
-	firstRetryPause  = 5 * time.Second
-	retryPauseGrowth = 3
-)
-
-// RetryPause is the pause before the next attempt of a call after a number of disrupted attempts: 5s, then three times
-// as long each time, because disruptions of a tool, such as the drain of a node, last for a while.
-func RetryPause(attempts int32) time.Duration {
-	pause := firstRetryPause
-	for range min(attempts, MaxAttempts) - 1 {
-		pause *= retryPauseGrowth
-	}
-	return pause
-}

@@ -28,7 +28,7 @@ func LocalEnded(call v1alpha1.ToolCall, report result.Report, timeout time.Durat
 // LocalPanicked is the outcome of a call whose function panicked. It is not retried: the function would panic again.
 func LocalPanicked(call v1alpha1.ToolCall, value any) Outcome {
 	why := "its function panicked" + quoted(fmt.Sprint(value))
-	if atMostOnce(call) {
+	if AtMostOnce(call) {
 		return afterStart(unknown(v1alpha1.ToolCallReasonPanicked, why))
 	}
 	return afterStart(failed(v1alpha1.ToolCallReasonPanicked, Interrupted(why)))

@@ -58,7 +58,7 @@ func imageOf(pod *corev1.Pod) string {
 // neverLetGo reports whether an AtMostOnce call has lost its pod before one was recorded, so that the next pod can
 // still be recorded.
 func (v *view) neverLetGo(seen Observation) bool {
-	return atMostOnce(v.call) && v.call.PodUID == "" && seen.Phase == PhaseDone &&
+	return AtMostOnce(v.call) && v.call.PodUID == "" && seen.Phase == PhaseDone &&
 		seen.Outcome.Reason == v1alpha1.ToolCallReasonDisruption
 }
 
@@ -75,7 +75,7 @@ func (v *view) observe() Observation {
 	if v.pod == nil {
 		return v.withoutPod()
 	}
-	once := atMostOnce(v.call)
+	once := AtMostOnce(v.call)
 	if once && v.call.PodUID != "" && v.pod.UID != v.call.PodUID {
 		return done(unknown(v1alpha1.ToolCallReasonSecondStart, "its Job has a pod other than the recorded one"))
 	}
@@ -114,7 +114,7 @@ func (v *view) pending(reason string, deadline time.Time) Observation {
 
 // withoutPod decides by the Job alone.
 func (v *view) withoutPod() Observation {
-	once := atMostOnce(v.call)
+	once := AtMostOnce(v.call)
 	switch {
 	case v.job == nil && once && v.call.PodUID == "":
 		return done(notExecuted(v1alpha1.ToolCallReasonJobGone, "its Job was deleted before its pod was released"))
@@ -184,7 +184,7 @@ func (v *view) overdue() Outcome {
 		return interrupted(v.call, v1alpha1.ToolCallReasonNodeLost, "its node stopped reporting")
 	}
 	why := "it had not ended " + RunMargin.String() + " after its timeout of " + v.run.String()
-	if atMostOnce(v.call) {
+	if AtMostOnce(v.call) {
 		return unknown(v1alpha1.ToolCallReasonTimeout, why)
 	}
 	return failed(v1alpha1.ToolCallReasonTimeout, "The tool timed out: "+why+". It is being stopped.")
@@ -225,7 +225,7 @@ func (v *view) waiting(status *corev1.ContainerStatus) Observation {
 		return v.pending(obstacle.pendingReason(), deadline)
 	}
 	gaveUp := v.gaveUp(obstacle)
-	if atMostOnce(v.call) {
+	if AtMostOnce(v.call) {
 		seen := v.pending(obstacle.pendingReason(), v.now.Add(DeletionMargin))
 		seen.Stop, seen.GaveUp = true, &gaveUp
 		return seen
@@ -255,7 +255,7 @@ func (v *view) notStarted() Outcome {
 		return v.gaveUp(obstacle)
 	}
 	outcome := notExecuted(v1alpha1.ToolCallReasonDisruption, "its pod was removed before it had started"+podWords(v.pod))
-	outcome.Retryable = !atMostOnce(v.call)
+	outcome.Retryable = !AtMostOnce(v.call)
 	return outcome
 }
 

@@ -207,13 +207,13 @@ func TestEveryEndingHasItsOutcome(t *testing.T) {
 func TestNoEndingBreaksThePromiseOfItsClass(t *testing.T) {
 	for name, c := range endings() {
 		got := c.scene.observe(c.after).Outcome
-		if got.Retryable && atMostOnce(c.scene.call) {
+		if got.Retryable && AtMostOnce(c.scene.call) {
 			t.Errorf("%s: a call that must not start twice is retryable", name)
 		}
 		if got.Retryable && (got.Reason == v1alpha1.ToolCallReasonExitCode || got.Reason == v1alpha1.ToolCallReasonTimeout || got.Reason == v1alpha1.ToolCallReasonOOMKilled) {
 			t.Errorf("%s: %s is retryable", name, got.Reason)
 		}
-		if got.State == v1alpha1.ToolCallStateUnknown && !atMostOnce(c.scene.call) {
+		if got.State == v1alpha1.ToolCallStateUnknown && !AtMostOnce(c.scene.call) {
 			t.Errorf("%s: a call that may run again is unknown", name)
 		}
 		if got.State == v1alpha1.ToolCallStateNotExecuted && got.Started {

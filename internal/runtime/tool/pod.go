@@ -58,7 +58,7 @@ func podSpec(p JobParams) corev1.PodSpec {
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 	}
-	if atMostOnce(p.Call) {
+	if AtMostOnce(p.Call) {
 		spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.SchedulingGateStart}}
 	} else {
 		spec.Tolerations = leaveLostNodes()

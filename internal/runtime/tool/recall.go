@@ -26,23 +26,11 @@ func Recalled(call v1alpha1.ToolCall) Outcome {
 		rest = NotExecuted("")
 	case call.State == v1alpha1.ToolCallStateUnknown:
 		rest = OutcomeUnknown("")
-	case atMostOnce(call):
+	case AtMostOnce(call):
 		rest = "The tool failed. The rest of its error was lost."
 	default:
 		rest = "The tool failed. The rest of its error was lost. It is safe to call it again."
 	}
 	outcome.Error = strings.TrimSpace(outcome.Error + " " + rest)
 	return outcome
-}
-
-// Withdrawable reports whether only status can prove that a call was not executed: the pod of an AtMostOnce call starts
-// once its UID is recorded there. The call is withdrawn when status shows it as NotExecuted without a pod; from then on
-// no process records one.
-func Withdrawable(call v1alpha1.ToolCall) bool {
-	return call.Executor == v1alpha1.ToolExecutorJob && atMostOnce(call) && call.PodUID == "" && call.Attempt > 0
-}
-
-// Withdrawn reports whether the call is withdrawn in status.
-func Withdrawn(call v1alpha1.ToolCall) bool {
-	return Withdrawable(call) && call.State == v1alpha1.ToolCallStateNotExecuted
 }

@@ -76,7 +76,7 @@ func SelectPod(pods []*corev1.Pod, job *batchv1.Job, call v1alpha1.ToolCall) *co
 			if pod.UID == call.PodUID {
 				return pod
 			}
-		case chosen == nil || preferred(pod, chosen, atMostOnce(call)):
+		case chosen == nil || preferred(pod, chosen, AtMostOnce(call)):
 			chosen = pod
 		}
 	}

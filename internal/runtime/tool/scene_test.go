@@ -50,7 +50,7 @@ func scene(class v1alpha1.SideEffect, changes ...change) *fixture {
 	}
 	f.pod.Spec.NodeName = "node-1"
 	f.pod.Status.Phase = corev1.PodPending
-	if atMostOnce(f.call) {
+	if AtMostOnce(f.call) {
 		f.call.PodUID = podUID
 	}
 	waiting("ContainerCreating", "")(f)

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 )
 
 // Verdict is the decision about a ToolResult. An empty Reason leaves it to the Turn.
@@ -55,7 +55,7 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	if said := mistaken(result, call, turn); said.Reason != "" {
 		return said
 	}
-	if call.State.Settled() || call.Attempt > 0 {
+	if !act.Open(*call) || call.Attempt > 0 {
 		return closed(result, call, "")
 	}
 	if by := result.Spec.TurnSubmittedBy; by != "" && by != turn.Spec.SubmittedBy {
@@ -93,7 +93,7 @@ func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alph
 		)
 	case result.Spec.Decision != "" || call.Executor == v1alpha1.ToolExecutorClient:
 		return Verdict{}
-	case tool.AwaitsApproval(*call):
+	case act.AwaitsApproval(*call):
 		return refused(v1alpha1.ReasonDecisionExpected, fmt.Sprintf(
 			"Call %s (%s) of Turn %q is waiting for approval, not for a result. Create a ToolResult with decision "+
 				"Approve or Reject.",

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // Apply sets the status that a step's entry determines, at the time of that entry. The same entry produces the same
@@ -181,7 +181,7 @@ func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
 	var results, approvals []string
 	for _, call := range calls {
 		switch name := call.ID + " (" + call.Name + ")"; {
-		case tool.AwaitsApproval(call):
+		case act.AwaitsApproval(call):
 			approvals = append(approvals, name)
 		case call.State == v1alpha1.ToolCallStateWaiting:
 			results = append(results, name)

@@ -6,7 +6,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // MaxOutputBytes is the most bytes of a response in status, as JSON.
@@ -40,5 +39,5 @@ func ShowCalls(p *v1alpha1.TurnProgress, known *act.Step, waits bool, lacks []v1
 
 // asks reports whether a call waits for others: for a client, or for approval.
 func asks(call v1alpha1.ToolCall) bool {
-	return call.State == v1alpha1.ToolCallStateWaiting || tool.AwaitsApproval(call)
+	return call.State == v1alpha1.ToolCallStateWaiting || act.AwaitsApproval(call)
 }

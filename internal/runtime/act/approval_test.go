@@ -1,4 +1,4 @@
-package tool
+package act
 
 import (
 	"slices"
@@ -19,14 +19,16 @@ func TestUntilWhenACallCanBeApproved(t *testing.T) {
 		"a day when nothing is said": {v1alpha1.ToolSpec{Policy: v1alpha1.ToolPolicyRequiresApproval}, 24 * time.Hour},
 		"as long as the Tool says":   {v1alpha1.ToolSpec{Policy: v1alpha1.ToolPolicyRequiresApproval, ApprovalTimeout: &metav1.Duration{Duration: time.Second}}, time.Second},
 	} {
-		by := ApproveBy(c.spec.Policy, c.spec.ApprovalTimeout, now)
-		if by == nil || !by.Equal(&metav1.Time{Time: now.Truncate(time.Second).Add(time.Second + c.want)}) {
-			t.Errorf("%s: until %v", name, by)
+		var call v1alpha1.ToolCall
+		waits := AwaitApproval(&call, c.spec.Policy, c.spec.ApprovalTimeout, now)
+		if by := call.ApproveBy; !waits || !AwaitsApproval(call) || by == nil || !by.Equal(&metav1.Time{Time: now.Truncate(time.Second).Add(time.Second + c.want)}) {
+			t.Errorf("%s: waits %t, until %v", name, waits, call.ApproveBy)
 		}
 	}
 	for _, policy := range []v1alpha1.ToolPolicy{"", v1alpha1.ToolPolicyAuto} {
-		if by := ApproveBy(policy, nil, now); by != nil {
-			t.Errorf("policy %q: until %v", policy, by)
+		var call v1alpha1.ToolCall
+		if AwaitApproval(&call, policy, nil, now) || call.ApproveBy != nil || AwaitsApproval(call) {
+			t.Errorf("policy %q: the call waits: %+v", policy, call)
 		}
 	}
 }
@@ -45,7 +47,7 @@ func TestWhichCallsAreHeldBack(t *testing.T) {
 		"not what clients run":         {v1alpha1.ToolConcurrencySequential, "W w", []bool{true, false}},
 		"not behind one that is ended": {v1alpha1.ToolConcurrencySequential, "N P", []bool{false, false}},
 	} {
-		if got := Held(callsOf(c.calls), c.concurrency); !slices.Equal(got, c.want) {
+		if got := heldBack(callsOf(c.calls), c.concurrency); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

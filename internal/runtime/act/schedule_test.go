@@ -1,4 +1,4 @@
-package tool
+package act
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // calls reads calls from words: the state (P pending, R running, S succeeded, F failed, U unknown, N not executed), and
@@ -78,7 +79,7 @@ func TestWhichCallsMayStart(t *testing.T) {
 		"one by one, past what was refused": {sequential, "N P", 32, []int{1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Startable(callsOf(c.calls), c.concurrency, c.limit); !slices.Equal(got, c.want) {
+			if got := chosen(callsOf(c.calls), c.concurrency, c.limit); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
@@ -86,9 +87,9 @@ func TestWhichCallsMayStart(t *testing.T) {
 }
 
 func TestWithoutALimitTheStandardOneHolds(t *testing.T) {
-	calls := callsOf(strings.Repeat("P ", MaxCallsPerStep))
+	calls := callsOf(strings.Repeat("P ", tool.MaxCallsPerStep))
 	for _, limit := range []int{0, -1} {
-		if got := Startable(calls, v1alpha1.ToolConcurrencyParallel, limit); len(got) != MaxConcurrency {
+		if got := chosen(calls, v1alpha1.ToolConcurrencyParallel, limit); len(got) != MaxConcurrency {
 			t.Errorf("%d may start", len(got))
 		}
 	}
@@ -113,7 +114,7 @@ func FuzzStartable(f *testing.F) {
 		// All that may start is started, one runs to its end or, when none does, one is approved, and so on: everything
 		// runs, never more than may, and nothing that is not approved.
 		for range 2*len(calls) + 1 {
-			for _, i := range Startable(calls, concurrency, limit) {
+			for _, i := range chosen(calls, concurrency, limit) {
 				if Unapproved(calls[i]) {
 					t.Errorf("call %d may start, and nobody has approved it", i)
 				}
