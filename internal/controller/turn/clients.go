@@ -43,7 +43,7 @@ func (r *Reconciler) readSettled(ctx context.Context, a *actScope) error {
 	if err != nil {
 		return fmt.Errorf("reading the results in the journal: %w", err)
 	}
-	a.step.known.Record(step.Recorded(refs))
+	a.step.known.Record(refs)
 	return nil
 }
 
@@ -123,7 +123,7 @@ func (r *Reconciler) keepResult(ctx context.Context, a *actScope, o act.Offer) (
 		a.step.closed = closed
 		return again, nil
 	}
-	a.round.Kept(o.Index, step.Recorded([]journal.SettledRef{ref})[0])
+	a.round.Kept(o.Index, ref)
 	return unless(r.accept(ctx, a.scope, a.results, []types.UID{ref.Call.Source}))
 }
 

@@ -50,7 +50,7 @@ func (r *Reconciler) recallOutcomes(ctx context.Context, s *scope) error {
 	if err != nil {
 		return fmt.Errorf("reading the outcomes in the journal: %w", err)
 	}
-	memory.known.Adopt(step.Recorded(refs))
+	memory.known.Adopt(refs)
 	memory.stale = false
 	return nil
 }

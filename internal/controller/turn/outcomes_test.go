@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
@@ -70,7 +69,7 @@ func (m *manager) textsInMemory(turn *v1alpha1.Turn) int {
 				n += len(*row.Outcome.Result)
 			}
 		}
-		for _, recorded := range []act.Recorded{row.Kept, row.Given} {
+		for _, recorded := range []journal.SettledRef{row.Kept, row.Given} {
 			for _, text := range []*string{recorded.Call.Result, recorded.Call.Error} {
 				if text != nil {
 					n += len(*text)

@@ -148,7 +148,7 @@ func (r *Reconciler) findClosed(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	memory.known.Adopt(step.Recorded(settled))
+	memory.known.Adopt(settled)
 	memory.closed, memory.lookedUp = closed, true
 	return nil
 }

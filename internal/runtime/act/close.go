@@ -2,6 +2,7 @@ package act
 
 import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -65,12 +66,6 @@ func NeverStarted(call *v1alpha1.ToolCall) {
 	Describe(call, neverStarted())
 }
 
-// Claim is the claim of a call in the journal.
-type Claim struct {
-	// Settled is the outcome that the holder has appended; its Ordinal is 0 if there is none.
-	Settled Recorded
-}
-
 // NeedsClaims reports whether an end of the Turn depends on the claims in the journal: of calls that have no outcome.
 func (s *Step) NeedsClaims(calls []v1alpha1.ToolCall) bool {
 	for _, call := range calls {
@@ -82,8 +77,8 @@ func (s *Step) NeedsClaims(calls []v1alpha1.ToolCall) bool {
 }
 
 // End settles all calls when the Turn ends: with the known outcome, or with a conclusion without one. It changes the
-// status of the calls and returns the resulting Step. claims are those of the step, by call id.
-func (s *Step) End(calls []v1alpha1.ToolCall, claims map[string]Claim) *Step {
+// status of the calls and returns the resulting Step. claims are those of the step.
+func (s *Step) End(calls []v1alpha1.ToolCall, claims []format.ClaimRef) *Step {
 	all := s.Clone()
 	for i := range calls {
 		call := &calls[i]
@@ -92,7 +87,7 @@ func (s *Step) End(calls []v1alpha1.ToolCall, claims map[string]Claim) *Step {
 		if row.Outcome != nil {
 			outcome = *row.Outcome
 		}
-		claim, claimed := claims[call.ID]
+		claim, claimed := claimOf(claims, call.ID)
 		approved := approvedElsewhere(*call, *row)
 		switch {
 		case row.Kept.Ordinal != 0:
@@ -117,7 +112,7 @@ func approvedElsewhere(call v1alpha1.ToolCall, row Row) bool {
 
 // endedWith returns the outcome of a call that had none when the Turn ended. A call of a Job is only known not to have
 // been executed if status has its withdrawal: this process may be behind another one that has let its pod start.
-func (s *Step) endedWith(call v1alpha1.ToolCall, claim Claim, claimed bool) tool.Outcome {
+func (s *Step) endedWith(call v1alpha1.ToolCall, claim format.ClaimRef, claimed bool) tool.Outcome {
 	switch {
 	case inProcess(call, s.Local) && !Unapproved(call):
 		return s.endedHere(call, claim, claimed)
@@ -135,7 +130,7 @@ func (s *Step) endedWith(call v1alpha1.ToolCall, claim Claim, claimed bool) tool
 }
 
 // endedHere is the outcome of a call that a process carries out itself and that had none when the Turn ended.
-func (s *Step) endedHere(call v1alpha1.ToolCall, claim Claim, claimed bool) tool.Outcome {
+func (s *Step) endedHere(call v1alpha1.ToolCall, claim format.ClaimRef, claimed bool) tool.Outcome {
 	switch {
 	case claim.Settled.Ordinal != 0:
 		return OutcomeOf(claim.Settled.Call)
@@ -154,11 +149,11 @@ func (s *Step) unwithdrawn(call v1alpha1.ToolCall, outcome tool.Outcome) bool {
 }
 
 // Unclaimed returns the calls that a closing entry reports as never started because no process has claimed them.
-func (s *Step) Unclaimed(calls []v1alpha1.ToolCall, claims map[string]Claim) []string {
+func (s *Step) Unclaimed(calls []v1alpha1.ToolCall, claims []format.ClaimRef) []string {
 	var ids []string
 	for _, call := range calls {
 		row := s.look(call.ID)
-		_, claimed := claims[call.ID]
+		_, claimed := claimOf(claims, call.ID)
 		if s.claimable(call) && !claimed && row.Kept.Ordinal == 0 && row.Outcome != nil &&
 			row.Outcome.State == v1alpha1.ToolCallStateNotExecuted {
 			ids = append(ids, call.ID)
@@ -174,4 +169,14 @@ func (s *Step) Without(ids []string) *Step {
 		rest.Of(id).Outcome = nil
 	}
 	return rest
+}
+
+// claimOf returns the claim of a call, and whether there is one.
+func claimOf(claims []format.ClaimRef, id string) (format.ClaimRef, bool) {
+	for _, claim := range claims {
+		if claim.Call.ID == id {
+			return claim, true
+		}
+	}
+	return format.ClaimRef{}, false
 }

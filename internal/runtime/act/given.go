@@ -173,7 +173,7 @@ func (s *Step) Forget(calls, base []v1alpha1.ToolCall) {
 func (s *Step) ForgetGiven(calls, base []v1alpha1.ToolCall) {
 	s.Read = false
 	for _, row := range s.rows {
-		row.Given = Recorded{}
+		row.Given = format.SettledRef{}
 	}
 	for i, call := range calls {
 		if call.Executor != v1alpha1.ToolExecutorClient && !Unapproved(call) {

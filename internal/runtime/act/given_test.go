@@ -130,7 +130,7 @@ func TestForgettingOthersKeepsJobs(t *testing.T) {
 	}
 	base := slices.Clone(calls)
 	step := &Step{}
-	step.Record([]Recorded{{Ordinal: 7, Call: format.SettledCall{ID: "1-0", Source: "uid"}}})
+	step.Record([]format.SettledRef{{Ordinal: 7, Call: format.SettledCall{ID: "1-0", Source: "uid"}}})
 	step.TakeRecorded(calls)
 	step.Settle(&calls[1], tool.Outcome{State: v1alpha1.ToolCallStateSucceeded})
 	step.Settle(&calls[2], tool.ApprovalTimedOut())

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -103,7 +104,7 @@ func (s *Step) DropReproducible(calls []v1alpha1.ToolCall) {
 }
 
 // Adopt replaces outcomes by those in the journal, without their texts. Results of clients and decisions stay.
-func (s *Step) Adopt(recorded []Recorded) {
+func (s *Step) Adopt(recorded []format.SettledRef) {
 	for _, r := range recorded {
 		if r.ByOthers() {
 			continue
@@ -116,7 +117,7 @@ func (s *Step) Adopt(recorded []Recorded) {
 }
 
 // Record adds the results and decisions that the journal has. Those of a call with a known outcome change nothing.
-func (s *Step) Record(recorded []Recorded) {
+func (s *Step) Record(recorded []format.SettledRef) {
 	s.Read = true
 	for _, r := range recorded {
 		if r.ByOthers() {
@@ -161,7 +162,7 @@ func (s *Step) countCut() int {
 }
 
 // Restore returns a copy with the dropped texts, read from the journal, and the number of calls that still lack theirs.
-func (s *Step) Restore(recorded []Recorded) (whole *Step, lacking int) {
+func (s *Step) Restore(recorded []format.SettledRef) (whole *Step, lacking int) {
 	whole = s.Clone()
 	for _, r := range recorded {
 		if row := whole.find(r.Call.ID); row != nil && row.Cut && r.Call.Decision == "" {
@@ -173,10 +174,10 @@ func (s *Step) Restore(recorded []Recorded) (whole *Step, lacking int) {
 }
 
 // With returns a copy in which the journal takes precedence, for an entry that ends the Turn.
-func (s *Step) With(recorded []Recorded) *Step {
+func (s *Step) With(recorded []format.SettledRef) *Step {
 	all := s.Clone()
 	for _, row := range all.rows {
-		row.Given, row.Kept = Recorded{}, Recorded{}
+		row.Given, row.Kept = format.SettledRef{}, format.SettledRef{}
 	}
 	for _, r := range recorded {
 		row := all.Of(r.Call.ID)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -225,8 +226,8 @@ func (r *Round) take(time.Time) []Action {
 }
 
 // Kept processes an offer in the form that the journal has recorded.
-func (r *Round) Kept(index int, recorded Recorded) {
-	r.Record([]Recorded{recorded})
+func (r *Round) Kept(index int, recorded format.SettledRef) {
+	r.Record([]format.SettledRef{recorded})
 	r.approved = r.Take(&r.Calls[index], recorded.Call) || r.approved
 }
 

@@ -177,7 +177,7 @@ func TestWhatARoundDoes(t *testing.T) {
 			calls: []v1alpha1.ToolCall{client, request}, facts: Facts{Clients: true},
 			driver: driver{
 				"Collect{}": offers(offer(0, "", 0)),
-				"Keep{0}":   func(r *Round) { r.Kept(0, Recorded{Ordinal: 3, Call: format.SettledCall{ID: "1-0"}}) },
+				"Keep{0}":   func(r *Round) { r.Kept(0, format.SettledRef{Ordinal: 3, Call: format.SettledCall{ID: "1-0"}}) },
 			},
 			want: "Observe{1}, ReadJournal{}, Collect{}, Keep{0}, StartCalls{[1]}, OpenGates{true}, Rest{false false}",
 		},
@@ -186,7 +186,7 @@ func TestWhatARoundDoes(t *testing.T) {
 			driver: driver{
 				"Collect{}": offers(offer(0, approve, 0)),
 				"Keep{0}": func(r *Round) {
-					r.Kept(0, Recorded{Ordinal: 3, Call: format.SettledCall{ID: "1-0", Decision: approve}})
+					r.Kept(0, format.SettledRef{Ordinal: 3, Call: format.SettledCall{ID: "1-0", Decision: approve}})
 				},
 			},
 			want: "ReadJournal{}, Collect{}, Keep{0}, WriteApproval{false}",
@@ -222,12 +222,12 @@ func TestHowACallEndsWithItsTurn(t *testing.T) {
 	const pending, running = v1alpha1.ToolCallStatePending, v1alpha1.ToolCallStateRunning
 	const notExecuted, unknown = v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallStateUnknown
 	pure, once := v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce
-	claimed := &Claim{}
-	settled := &Claim{Settled: Recorded{Ordinal: 5, Call: format.SettledCall{State: v1alpha1.ToolCallStateSucceeded}}}
+	claimed := &format.ClaimRef{}
+	settled := &format.ClaimRef{Settled: format.SettledRef{Ordinal: 5, Call: format.SettledCall{State: v1alpha1.ToolCallStateSucceeded}}}
 	for name, test := range map[string]struct {
 		call  v1alpha1.ToolCall
 		local bool
-		claim *Claim
+		claim *format.ClaimRef
 		given v1alpha1.Decision
 		want  v1alpha1.ToolCallState
 		// unclaimed reports whether the entry states that no process has claimed the call.
@@ -249,12 +249,12 @@ func TestHowACallEndsWithItsTurn(t *testing.T) {
 		"a function, claimed":    {call: v1alpha1.ToolCall{Executor: job, SideEffect: once, Attempt: 1, State: running}, local: true, claim: claimed, want: unknown},
 	} {
 		test.call.ID = "1-0"
-		step, calls, claims := &Step{Local: test.local}, []v1alpha1.ToolCall{test.call}, map[string]Claim{}
+		step, calls, claims := &Step{Local: test.local}, []v1alpha1.ToolCall{test.call}, []format.ClaimRef{}
 		if test.claim != nil {
 			claims["1-0"] = *test.claim
 		}
 		if test.given != "" {
-			step.Record([]Recorded{{Ordinal: 3, Call: format.SettledCall{ID: "1-0", Decision: test.given}}})
+			step.Record([]format.SettledRef{{Ordinal: 3, Call: format.SettledCall{ID: "1-0", Decision: test.given}}})
 		}
 		all := step.End(calls, claims)
 		if outcome, _ := all.Outcome("1-0"); outcome.State != test.want || calls[0].State != test.want {

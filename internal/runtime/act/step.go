@@ -41,7 +41,7 @@ type Row struct {
 	Source types.UID
 	// Given is the client's result or the decision in the journal, Kept the outcome in the journal of a call that a
 	// process has carried out.
-	Given, Kept Recorded
+	Given, Kept format.SettledRef
 	// Unfenced reports whether this process has concluded that the call was not executed while no pod was recorded for
 	// it. That is valid only until another leader records one.
 	Unfenced bool
@@ -62,20 +62,6 @@ type Row struct {
 
 	misread bool
 	unread  int
-}
-
-// Recorded is the state of a call in the journal.
-type Recorded struct {
-	// Ordinal of the entry; 0 for none.
-	Ordinal int64
-	// Call as it was settled or decided about.
-	Call format.SettledCall
-}
-
-// ByOthers reports whether a client has answered the call or a person has decided about it, so that no process has
-// carried it out.
-func (r Recorded) ByOthers() bool {
-	return r.Call.State == ""
 }
 
 // Of returns the row of a call, which is empty for a call that nothing is known of.
@@ -178,7 +164,7 @@ func (s *Step) Parts(calls []v1alpha1.ToolCall) []int64 {
 	var parts []int64
 	for _, call := range calls {
 		row := s.look(call.ID)
-		for _, recorded := range []Recorded{row.Given, row.Kept} {
+		for _, recorded := range []format.SettledRef{row.Given, row.Kept} {
 			if recorded.Ordinal != 0 {
 				parts = append(parts, recorded.Ordinal)
 			}

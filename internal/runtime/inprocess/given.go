@@ -130,7 +130,7 @@ func (a *acting) keep(ctx context.Context, round *act.Round, o act.Offer) (*jour
 	if err != nil || closed != nil {
 		return closed, err
 	}
-	round.Kept(o.Index, step.Recorded([]journal.SettledRef{ref})[0])
+	round.Kept(o.Index, ref)
 	return nil, nil
 }
 
@@ -199,9 +199,8 @@ func (a *acting) readSettled(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the results in the journal: %w", err)
 	}
-	recorded := step.Recorded(refs)
-	a.step.Adopt(recorded)
-	a.step.Record(recorded)
+	a.step.Adopt(refs)
+	a.step.Record(refs)
 	for i := range a.calls() {
 		a.step.Show(&a.calls()[i])
 	}

@@ -7,16 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ClaimRef is the claim of a call.
-type ClaimRef struct {
-	// Ordinal of the claim; 0 means that there is none.
-	Ordinal int64
-	// Call that is claimed, with its holder.
-	Call ClaimedCall
-	// Settled is the result of the claimed call; its Ordinal is 0 while there is none.
-	Settled SettledRef
-}
-
 // Claim records that the holder is about to start a call (DUR-01), unless another process has claimed it before, whose
 // claim it then returns, or the step is closed, which it then returns too. Only the holder of the returned claim may
 // start the call, once. The error is ErrFull, or the error of the store; calling Claim again, with the same holder, is

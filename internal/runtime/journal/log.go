@@ -136,16 +136,6 @@ type Closed struct {
 	Digest string
 }
 
-// SettledRef is the result of a call that counts.
-type SettledRef struct {
-	// Ordinal of the part; 0 means that there is none.
-	Ordinal int64
-	// Call that was settled.
-	Call SettledCall
-	// Adopted reports whether the result was there before.
-	Adopted bool
-}
-
 // View is the journal folded up to its head. It is shared and must not be changed.
 type View struct {
 	// Head is the ordinal of the newest entry, 0 for an empty journal.

@@ -18,6 +18,10 @@ type (
 	ClaimedCall = format.ClaimedCall
 	// SettledCall is the outcome of one call, recorded before the step closes.
 	SettledCall = format.SettledCall
+	// SettledRef is where a journal has the outcome of a call.
+	SettledRef = format.SettledRef
+	// ClaimRef is where a journal has the claim of a call.
+	ClaimRef = format.ClaimRef
 	// PartialAnswer is a part of a response that is still streaming (PART-01).
 	PartialAnswer = format.PartialAnswer
 	// PartialContent is the kind of a part of a response.

@@ -50,7 +50,7 @@ func (run *Runner) Act(ctx context.Context, t turnstate.Turn, known *act.Step) (
 
 // endCalls sets an outcome for every call of an open act step when the Turn ends. It returns the events of the calls,
 // as Act does, and the ids of the calls that it reports as never claimed.
-func (run *Runner) endCalls(t turnstate.Turn, known *act.Step, claims map[string]act.Claim) ([]event.Event, []string) {
+func (run *Runner) endCalls(t turnstate.Turn, known *act.Step, claims []journal.ClaimRef) ([]event.Event, []string) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return nil, nil
 	}

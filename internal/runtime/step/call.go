@@ -110,7 +110,7 @@ type CallEnd struct {
 	// Outcome of the call, unless Closed is set.
 	Outcome tool.Outcome
 	// Kept is where the journal has the outcome; its Ordinal is 0 if it does not have it.
-	Kept act.Recorded
+	Kept journal.SettledRef
 	// Closed is the entry that has closed the step meanwhile; nil for none.
 	Closed *journal.Closed
 	// Defect is why a built-in tool has failed, if the outcome does not have it. It is for logs.
@@ -186,7 +186,7 @@ func (run *Runner) once(
 	case closed != nil:
 		return CallEnd{Closed: closed}, nil
 	case claim.Settled.Ordinal != 0:
-		return CallEnd{Outcome: act.OutcomeOf(claim.Settled.Call), Kept: recordedAs(claim.Settled)}, nil
+		return CallEnd{Outcome: act.OutcomeOf(claim.Settled.Call), Kept: claim.Settled}, nil
 	case claim.Call.Holder != state.holder:
 		return CallEnd{Outcome: w.abandoned}, nil
 	}
@@ -258,7 +258,7 @@ func (run *Runner) keepOutcome(
 		return CallEnd{Closed: closed}, nil
 	default:
 		state.forget()
-		return CallEnd{Outcome: act.OutcomeOf(ref.Call), Kept: recordedAs(ref)}, nil
+		return CallEnd{Outcome: act.OutcomeOf(ref.Call), Kept: ref}, nil
 	}
 }
 
@@ -281,19 +281,14 @@ func keptCall(id string, outcome tool.Outcome) journal.SettledCall {
 	return call
 }
 
-// claims reads the claims of an act step from the journal, by call id, if one of its calls without an outcome may have
-// one.
-func (run *Runner) claims(ctx context.Context, t turnstate.Turn, known *act.Step) (map[string]act.Claim, error) {
+// claims reads the claims of an act step from the journal, if one of its calls without an outcome may have one.
+func (run *Runner) claims(ctx context.Context, t turnstate.Turn, known *act.Step) ([]journal.ClaimRef, error) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct || !known.NeedsClaims(t.Progress.ToolCalls) {
 		return nil, nil
 	}
-	refs, err := run.Log.Claims(ctx, t.Session, t.Ref.UID, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
+	claims, err := run.Log.Claims(ctx, t.Session, t.Ref.UID, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
 	if err != nil {
 		return nil, fmt.Errorf("reading the claims of step %d of Turn %s: %w", t.Step(), t.Ref.Name, err)
-	}
-	claims := map[string]act.Claim{}
-	for _, ref := range refs {
-		claims[ref.Call.ID] = act.Claim{Settled: recordedAs(ref.Settled)}
 	}
 	return claims, nil
 }

@@ -134,7 +134,7 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 		t.Errorf("the server was asked %d times", s.asked)
 	}
 	closed, err := b.Act(t.Context(), turn, facts{
-		Outcomes: map[string]tool.Outcome{"1-0": first.Outcome}, Kept: map[string]act.Recorded{"1-0": first.Kept},
+		Outcomes: map[string]tool.Outcome{"1-0": first.Outcome}, Kept: map[string]journal.SettledRef{"1-0": first.Kept},
 	}.step())
 	if err != nil || len(closed.Settled) != 1 || closed.Transition.ToolCalls[0].State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("the step is closed as %+v, %v", closed, err)

@@ -45,20 +45,7 @@ func (run *Runner) takeIn(ctx context.Context, t turnstate.Turn, known *act.Step
 	for i, ref := range refs {
 		parts[i] = ref.Ordinal
 	}
-	all := known.With(Recorded(refs))
+	all := known.With(refs)
 	all.Local = t.Local
 	return all, parts, nil
-}
-
-// Recorded returns the state of calls in the journal in the form of package act.
-func Recorded(refs []journal.SettledRef) []act.Recorded {
-	recorded := make([]act.Recorded, len(refs))
-	for i, ref := range refs {
-		recorded[i] = recordedAs(ref)
-	}
-	return recorded
-}
-
-func recordedAs(ref journal.SettledRef) act.Recorded {
-	return act.Recorded{Ordinal: ref.Ordinal, Call: ref.Call}
 }

@@ -12,7 +12,7 @@ import (
 type facts struct {
 	Outcomes map[string]tool.Outcome
 	Settled  map[string]journal.SettledRef
-	Kept     map[string]act.Recorded
+	Kept     map[string]journal.SettledRef
 	Sources  map[string]types.UID
 	Planned  []journal.PlannedCall
 }
@@ -26,7 +26,7 @@ func (f facts) step() *act.Step {
 		step.Of(id).Source = source
 	}
 	for id, ref := range f.Settled {
-		step.Of(id).Given = recordedAs(ref)
+		step.Of(id).Given = ref
 	}
 	for id, recorded := range f.Kept {
 		step.Of(id).Kept = recorded

@@ -31,7 +31,7 @@ func (run *Runner) KeepOutcomes(ctx context.Context, t turnstate.Turn, known *ac
 		case closed != nil:
 			return closed, nil
 		}
-		known.Adopt(Recorded(refs))
+		known.Adopt(refs)
 	}
 	known.Drop()
 	return nil, nil
@@ -49,7 +49,7 @@ func (run *Runner) restore(ctx context.Context, t turnstate.Turn, known *act.Ste
 	if closed != nil {
 		return known, closed, nil
 	}
-	whole, lacking := known.Restore(Recorded(refs))
+	whole, lacking := known.Restore(refs)
 	if lacking > 0 {
 		return known, nil, fmt.Errorf("%w: the journal lacks the outcomes of %d calls of step %d of Turn %s",
 			journal.ErrCorrupt, lacking, t.Step(), t.Ref.Name)

@@ -1,0 +1,27 @@
+package format
+
+// SettledRef is the result of a call that counts.
+type SettledRef struct {
+	// Ordinal of the part; 0 means that there is none.
+	Ordinal int64
+	// Call that was settled.
+	Call SettledCall
+	// Adopted reports whether the result was there before.
+	Adopted bool
+}
+
+// ByOthers reports whether a client has answered the call or a person has decided about it, so that no process has
+// carried it out.
+func (r SettledRef) ByOthers() bool {
+	return r.Call.State == ""
+}
+
+// ClaimRef is the claim of a call.
+type ClaimRef struct {
+	// Ordinal of the claim; 0 means that there is none.
+	Ordinal int64
+	// Call that is claimed, with its holder.
+	Call ClaimedCall
+	// Settled is the result of the claimed call; its Ordinal is 0 while there is none.
+	Settled SettledRef
+}
