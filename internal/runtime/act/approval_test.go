@@ -21,7 +21,8 @@ func TestUntilWhenACallCanBeApproved(t *testing.T) {
 	} {
 		var call v1alpha1.ToolCall
 		waits := AwaitApproval(&call, c.spec.Policy, c.spec.ApprovalTimeout, now)
-		if by := call.ApproveBy; !waits || !AwaitsApproval(call) || by == nil || !by.Equal(&metav1.Time{Time: now.Truncate(time.Second).Add(time.Second + c.want)}) {
+		if by := call.ApproveBy; !waits || !AwaitsApproval(call) || by == nil ||
+			!by.Equal(&metav1.Time{Time: now.Truncate(time.Second).Add(time.Second + c.want)}) {
 			t.Errorf("%s: waits %t, until %v", name, waits, call.ApproveBy)
 		}
 	}

@@ -135,7 +135,7 @@ func TestForgettingOthersKeepsJobs(t *testing.T) {
 	step.Settle(&calls[1], tool.Outcome{State: v1alpha1.ToolCallStateSucceeded})
 	step.Settle(&calls[2], tool.ApprovalTimedOut())
 	step.Settle(&calls[3], tool.Outcome{State: v1alpha1.ToolCallStateFailed})
-	step.Settle(&calls[4], tool.HTTPUnclaimed())
+	step.Settle(&calls[4], tool.CallUnclaimed())
 	step.Settle(&calls[5], tool.Outcome{State: v1alpha1.ToolCallStateFailed})
 	step.Forget(calls, base)
 	if step.missing(calls) != 3 || step.Read || step.Source("1-0") != "" || len(step.GivenBy(calls)) > 0 {

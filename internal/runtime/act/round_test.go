@@ -223,7 +223,9 @@ func TestHowACallEndsWithItsTurn(t *testing.T) {
 	const notExecuted, unknown = v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallStateUnknown
 	pure, once := v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce
 	claimed := &format.ClaimRef{}
-	settled := &format.ClaimRef{Settled: format.SettledRef{Ordinal: 5, Call: format.SettledCall{State: v1alpha1.ToolCallStateSucceeded}}}
+	settled := &format.ClaimRef{
+		Settled: format.SettledRef{Ordinal: 5, Call: format.SettledCall{State: v1alpha1.ToolCallStateSucceeded}},
+	}
 	for name, test := range map[string]struct {
 		call  v1alpha1.ToolCall
 		local bool
@@ -251,7 +253,8 @@ func TestHowACallEndsWithItsTurn(t *testing.T) {
 		test.call.ID = "1-0"
 		step, calls, claims := &Step{Local: test.local}, []v1alpha1.ToolCall{test.call}, []format.ClaimRef{}
 		if test.claim != nil {
-			claims["1-0"] = *test.claim
+			test.claim.Call.ID = "1-0"
+			claims = append(claims, *test.claim)
 		}
 		if test.given != "" {
 			step.Record([]format.SettledRef{{Ordinal: 3, Call: format.SettledCall{ID: "1-0", Decision: test.given}}})

@@ -146,6 +146,6 @@ func (l *Loop) carryOut(ctx context.Context, j Job) tool.Outcome {
 		)
 	case <-ctx.Done():
 		// The step is closed, or the process ends: no receiver is left.
-		return tool.LocalAbandoned()
+		return tool.CallAbandoned()
 	}
 }

@@ -10,9 +10,9 @@ import (
 
 // builtin prepares a call of a built-in tool.
 func (run *Runner) builtin(_ context.Context, _ turnstate.Turn, c Call) (work, error) {
-	w := work{abandoned: tool.LocalAbandoned()}
+	w := work{abandoned: tool.CallAbandoned()}
 	if c.Definition == nil {
-		changed := tool.HTTPChanged(c.Call)
+		changed := tool.CallChanged(c.Call)
 		w.refused = &changed
 		return w, nil
 	}

@@ -157,7 +157,7 @@ func (run *Runner) Local(
 	do func(context.Context) tool.Outcome,
 ) (CallEnd, error) {
 	return run.once(ctx, t, call, state, work{
-		abandoned: tool.LocalAbandoned(),
+		abandoned: tool.CallAbandoned(),
 		do:        func(ctx context.Context) (tool.Outcome, error) { return do(ctx), nil },
 	})
 }
@@ -180,7 +180,7 @@ func (run *Runner) once(
 	claim, closed, err := run.claim(ctx, t, call.ID, state)
 	switch {
 	case errors.Is(err, journal.ErrFull):
-		return CallEnd{Outcome: tool.HTTPUnclaimed()}, nil
+		return CallEnd{Outcome: tool.CallUnclaimed()}, nil
 	case err != nil:
 		return CallEnd{}, err
 	case closed != nil:

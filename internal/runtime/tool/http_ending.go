@@ -147,16 +147,6 @@ func notSent(call v1alpha1.ToolCall, reason, why string) Outcome {
 	return failed(reason, Interrupted(why))
 }
 
-// HTTPChanged is the outcome of a call whose Tool has changed since it was planned. An earlier process may have started
-// the call if it may start more than once.
-func HTTPChanged(call v1alpha1.ToolCall) Outcome {
-	const why = "it was changed or removed after it was called"
-	if AtMostOnce(call) {
-		return notExecuted(v1alpha1.ToolCallReasonToolChanged, why)
-	}
-	return failed(v1alpha1.ToolCallReasonToolChanged, Interrupted(why))
-}
-
 // HTTPAbandoned is the outcome of a call whose claim has no recorded outcome.
 func HTTPAbandoned() Outcome {
 	return afterStart(
@@ -165,11 +155,6 @@ func HTTPAbandoned() Outcome {
 			"the manager was restarted or replaced while the request was in progress",
 		),
 	)
-}
-
-// HTTPUnclaimed is the outcome of a call that was not started because the journal had no room for its claim.
-func HTTPUnclaimed() Outcome {
-	return notExecuted(v1alpha1.ToolCallReasonLogFull, "the journal of the Session is full")
 }
 
 // withoutSecrets removes the values of secret headers from a response: a server may echo them.

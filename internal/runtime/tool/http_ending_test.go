@@ -157,10 +157,10 @@ func TestWhatIsSaidOfCallsThatWereNotCarriedOut(t *testing.T) {
 		state   v1alpha1.ToolCallState
 		reason  string
 	}{
-		"changed, once":    {HTTPChanged(once), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged},
-		"changed":          {HTTPChanged(again), v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonToolChanged},
+		"changed, once":    {CallChanged(once), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged},
+		"changed":          {CallChanged(again), v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonToolChanged},
 		"claimed by other": {HTTPAbandoned(), v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonManagerLost},
-		"not claimed":      {HTTPUnclaimed(), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonLogFull},
+		"not claimed":      {CallUnclaimed(), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonLogFull},
 	} {
 		if test.outcome.State != test.state || test.outcome.Reason != test.reason || test.outcome.Error == "" {
 			t.Errorf("%s: %+v", name, test.outcome)

@@ -42,13 +42,3 @@ func LocalMissing(name string) Outcome {
 			"add one with WithTool or WithTools", name),
 	)
 }
-
-// LocalAbandoned is the outcome of a call whose claim has no recorded outcome.
-func LocalAbandoned() Outcome {
-	return afterStart(unknown(v1alpha1.ToolCallReasonManagerLost, "the process that ran it has ended"))
-}
-
-// Changed is the outcome of a call that has not started, and whose Tool has changed since it was planned.
-func Changed() Outcome {
-	return notExecuted(v1alpha1.ToolCallReasonToolChanged, "it was changed or removed after it was called")
-}

@@ -29,7 +29,7 @@ func TestTheEndOfACallInThisProcess(t *testing.T) {
 		"a panic, pure":       {LocalPanicked(pure, "no"), v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonPanicked, "panicked: no"},
 		"no function":         {LocalMissing("pay"), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonNoFunction, `"pay"`},
 		"another Tool now":    {Changed(), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged, "changed or removed"},
-		"a process that died": {LocalAbandoned(), v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonManagerLost, "the process that ran it has ended"},
+		"a process that died": {CallAbandoned(), v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonManagerLost, "the process that ran it has ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, text := test.outcome, test.outcome.Error

@@ -19,7 +19,7 @@ func (run *Runner) request(ctx context.Context, t turnstate.Turn, c Call) (work,
 	w := work{abandoned: tool.HTTPAbandoned()}
 	spec := c.Definition.Spec()
 	if spec == nil || spec.HTTP == nil {
-		changed := tool.HTTPChanged(c.Call)
+		changed := tool.CallChanged(c.Call)
 		w.refused = &changed
 		return w, nil
 	}

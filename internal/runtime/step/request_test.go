@@ -329,7 +329,7 @@ func TestTheEndOfATurnKnowsWhichRequestsWereClaimed(t *testing.T) {
 			}
 		}, want: v1alpha1.ToolCallStateSucceeded},
 		"once, and this process is wrong": {
-			class: once, before: func(b *bench, t turnstate.Turn) { b.claimFor(t, "x") }, known: new(tool.HTTPUnclaimed()), want: v1alpha1.ToolCallStateUnknown,
+			class: once, before: func(b *bench, t turnstate.Turn) { b.claimFor(t, "x") }, known: new(tool.CallUnclaimed()), want: v1alpha1.ToolCallStateUnknown,
 		},
 		"again": {class: pure, want: v1alpha1.ToolCallStateUnknown},
 	} {
@@ -382,7 +382,7 @@ func TestAKeptOutcomeIsReadAsItWasWritten(t *testing.T) {
 	for name, outcome := range map[string]tool.Outcome{
 		"succeeded":    {State: v1alpha1.ToolCallStateSucceeded, Reason: "Completed", Result: new(""), Started: true, StartedAt: started, FinishedAt: started},
 		"failed":       {State: v1alpha1.ToolCallStateFailed, Reason: "HTTPStatus", Error: "no", Started: true, StartedAt: started, FinishedAt: started},
-		"not executed": tool.HTTPUnclaimed(),
+		"not executed": tool.CallUnclaimed(),
 	} {
 		got := act.OutcomeOf(keptCall("1-0", outcome))
 		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", withResult(outcome, got.Result)) ||

@@ -1,0 +1,28 @@
+package tool
+
+import "github.com/capstan-dev/capstan/api/v1alpha1"
+
+// CallChanged is the outcome of a call whose Tool has changed since it was planned. An earlier process may have started
+// the call if it may start more than once.
+func CallChanged(call v1alpha1.ToolCall) Outcome {
+	const why = "it was changed or removed after it was called"
+	if AtMostOnce(call) {
+		return notExecuted(v1alpha1.ToolCallReasonToolChanged, why)
+	}
+	return failed(v1alpha1.ToolCallReasonToolChanged, Interrupted(why))
+}
+
+// CallUnclaimed is the outcome of a call that was not started because the journal had no room for its claim.
+func CallUnclaimed() Outcome {
+	return notExecuted(v1alpha1.ToolCallReasonLogFull, "the journal of the Session is full")
+}
+
+// CallAbandoned is the outcome of a call whose claim has no recorded outcome.
+func CallAbandoned() Outcome {
+	return afterStart(unknown(v1alpha1.ToolCallReasonManagerLost, "the process that ran it has ended"))
+}
+
+// Changed is the outcome of a call that has not started, and whose Tool has changed since it was planned.
+func Changed() Outcome {
+	return notExecuted(v1alpha1.ToolCallReasonToolChanged, "it was changed or removed after it was called")
+}
