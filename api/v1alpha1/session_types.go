@@ -113,6 +113,13 @@ type ActiveTurn struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	UID types.UID `json:"uid"`
+	// openedAtOrdinal is the first ordinal of the journal at which the entry that closes the Turn's first step may be.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	OpenedAtOrdinal int64 `json:"openedAtOrdinal,omitempty"`
+	// admittedAt is when the Turn became the active one. Its first step begins then.
+	// +optional
+	AdmittedAt *metav1.MicroTime `json:"admittedAt,omitempty"`
 	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted,
 	// at most 64. They run by themselves later. Only the messages of Steers created later go into this Turn.
 	// +optional

@@ -186,6 +186,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		o.Jumps(lookAgain(mgr.GetClient(), turnWakes, sessionWakes, modelWakes))
 	}
 	texts := layers.NewTexts(mgr.GetAPIReader(), o.ConfigCacheBytes)
+	sessions := &session.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Steps: steps, Clock: o.Clock,
+		Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,
+	}
 	kinds := []kind{
 		{"Harness", func() error {
 			return (&harness.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
@@ -205,15 +209,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			}).SetupWithManager(mgr)
 		}},
 		{"Session", func() error {
-			return (&session.Reconciler{
-				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Steps: steps, Clock: o.Clock,
-				Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,
-			}).SetupWithManager(mgr, o.Workers)
+			return sessions.SetupWithManager(mgr, o.Workers)
 		}},
 		{"Turn", func() error {
 			return (&turn.Reconciler{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Clock: o.Clock,
-				Activities: activities, Turns: turns, Progress: o.Progress, Wakes: turnWakes,
+				Activities: activities, Turns: turns, Admitted: sessions.Admitted, Progress: o.Progress, Wakes: turnWakes,
 				Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
 				Logs:    o.Logs, Launcher: o.Launcher, Policies: o.Policies, JobRetention: o.JobRetention, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)

@@ -34,7 +34,7 @@ const (
 	// benchTurns are the Turns of each client.
 	benchTurns = 25
 	// plainWrites are the writes of the manager for a Turn without tools: see docs/concepts.md.
-	plainWrites = 5
+	plainWrites = 4
 )
 
 // BenchmarkPlainTurns reports how many Turns a second the manager runs, as a ratio to the ceiling of the same API

@@ -18,8 +18,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -157,10 +157,15 @@ func plainPayload(entry map[string]any) error {
 	if err != nil {
 		return err
 	}
-	if entry["spec"], err = format.Unpack(stored); err == nil && stored.Format == entry["spec"].(*v1alpha1.JournalEntrySpec).Format {
-		err = errors.New("the entry is not compressed")
+	plain, err := format.Unpack(stored)
+	if err != nil {
+		return err
 	}
-	return err
+	if plain == stored {
+		return errors.New("the entry is not compressed")
+	}
+	entry["spec"] = plain
+	return nil
 }
 
 // eachSchema changes every schema.
@@ -256,7 +261,12 @@ func (s *benchServer) profile(b *testing.B, name string) func() {
 // get returns the body of a response of the API server.
 func (s *benchServer) get(b *testing.B, path string) []byte {
 	b.Helper()
-	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, strings.TrimSuffix(s.config.Host, "/")+path, nil)
+	request, err := http.NewRequestWithContext(
+		b.Context(),
+		http.MethodGet,
+		strings.TrimSuffix(s.config.Host, "/")+path,
+		nil,
+	)
 	if err != nil {
 		b.Fatal(err)
 	}

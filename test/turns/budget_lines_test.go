@@ -54,7 +54,7 @@ var _ = Describe("The write budget, line by line", func() {
 			p := play(ctx)
 			expectWrites(ctx, p.namespace, p.before, ConsistOf(slices.Concat(want...)))
 		},
-		Entry("without tools: 5", func(ctx context.Context) played {
+		Entry("without tools: 4", func(ctx context.Context) played {
 			namespace := newNamespace(ctx, builder.Script("done"))
 			p := played{namespace: namespace, before: startedSession(ctx, namespace)}
 			create(ctx, builder.Turn("demo-1").In(namespace).Obj())

@@ -33,8 +33,8 @@ const (
 // times repeats a write.
 func times(n int, write string) []string { return slices.Repeat([]string{write}, n) }
 
-// beginning is what a Turn costs up to its first answer: admission, plan, entry.
-var beginning = []string{sessionWrite, turnWrite, entryWrite}
+// beginning is what a Turn costs up to its first response: admission and entry. A late plan comes on top.
+var beginning = []string{sessionWrite, entryWrite}
 
 // ending is what the last answer costs behind its entry: status and release.
 var ending = []string{turnWrite, sessionWrite}
@@ -72,7 +72,7 @@ var _ = Describe("The write budget of a Turn", func() {
 		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectCost(ctx, namespace, before, want)
-		size := 5 + 1
+		size := 4 + 1
 		for _, k := range steps {
 			size += 4 + k
 			if class == v1alpha1.SideEffectAtMostOnce {

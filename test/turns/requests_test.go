@@ -18,7 +18,9 @@ type request struct {
 	// progress marks a write of a Turn's status that only shows how far its tool calls have come. The budget counts
 	// those apart. phase marks one of them that shows another phase.
 	progress, phase bool
-	at              time.Time
+	// late marks the write of a Turn's plan a second or more after its admission: the budget has it only then.
+	late bool
+	at   time.Time
 }
 
 // requestLog notes what the controllers write, and which objects they read.
@@ -28,6 +30,8 @@ type requestLog struct {
 	// read are the paths of GETs, those of lists and watches too.
 	read  []string
 	calls map[string]callCounts
+	// admitted is when each Turn was, by the path of its status.
+	admitted map[string]time.Time
 }
 
 // callCounts is what the newest write of a Turn's status said of its tool calls.
@@ -54,7 +58,33 @@ func (l *requestLog) note(method, path string, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	progress, phase := l.isProgress(method, path, body)
-	l.wrote = append(l.wrote, request{method, path, progress, phase, time.Now()})
+	now := time.Now()
+	l.wrote = append(l.wrote, request{method, path, progress, phase, l.isLatePlan(path, body, now), now})
+}
+
+// isLatePlan reports whether a write is that of a Turn's first plan, at least a second after the Turn's admission.
+func (l *requestLog) isLatePlan(path string, body []byte, now time.Time) bool {
+	var patch struct {
+		Status struct {
+			ActiveTurn *v1alpha1.ActiveTurn `json:"activeTurn"`
+			Phase      v1alpha1.TurnPhase   `json:"phase"`
+			Plan       *v1alpha1.TurnPlan   `json:"plan"`
+		} `json:"status"`
+	}
+	if json.Unmarshal(body, &patch) != nil {
+		return false
+	}
+	if active := patch.Status.ActiveTurn; active != nil && active.AdmittedAt != nil {
+		namespace, _, _ := strings.Cut(path, "/sessions/")
+		if l.admitted == nil {
+			l.admitted = map[string]time.Time{}
+		}
+		l.admitted[namespace+"/turns/"+active.Name+"/status"] = active.AdmittedAt.Time
+	}
+	admitted, known := l.admitted[path]
+	plan := patch.Status.Plan
+	return known && plan != nil && plan.Step == 1 && patch.Status.Phase == v1alpha1.TurnPhaseReason &&
+		now.Sub(admitted) >= time.Second
 }
 
 func (l *requestLog) noteRead(path string) {
@@ -138,17 +168,30 @@ func (l *requestLog) isProgress(method, path string, body []byte) (progress, pha
 
 // in returns the writes to objects of a namespace, as `METHOD resource[/subresource]`, without those that only say
 // whether a layer, Model or Tool can be used: they are no part of a Turn. Nor are Events, which have a bound of their
-// own. Progress writes are among them.
+// own. Progress writes are among them, late plans are not.
 func (l *requestLog) in(namespace string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var found []string
 	for _, r := range l.wrote {
-		if what, ok := r.of(namespace); ok {
+		if what, ok := r.of(namespace); ok && !r.late {
 			found = append(found, what)
 		}
 	}
 	return found
+}
+
+// latePlans counts the plans that were written a second or more after the admission of their Turn.
+func (l *requestLog) latePlans(namespace string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	count := 0
+	for _, r := range l.wrote {
+		if _, ok := r.of(namespace); ok && r.late {
+			count++
+		}
+	}
+	return count
 }
 
 // budgeted returns the writes that the budget of a Turn counts, and those that only show progress.
@@ -158,7 +201,7 @@ func (l *requestLog) budgeted(namespace string) (counted []string, progress []re
 	for _, r := range l.wrote {
 		what, ok := r.of(namespace)
 		switch {
-		case !ok:
+		case !ok, r.late:
 		case r.progress:
 			progress = append(progress, r)
 		default:

@@ -2,6 +2,7 @@ package turns_test
 
 import (
 	"context"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -12,7 +13,7 @@ import (
 )
 
 var _ = Describe("A Turn without tools", func() {
-	It("succeeds with the model's answer and costs five writes", func(ctx context.Context) {
+	It("succeeds with the model's answer and costs four writes", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("Hello to you too."))
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
@@ -27,7 +28,19 @@ var _ = Describe("A Turn without tools", func() {
 		Expect(turn.Status.Output).To(Equal("Hello to you too."))
 		Expect(turn.Status.Plan.StopReason).To(Equal(v1alpha1.StopReasonEndTurn))
 		Expect(requests.in(namespace)[before:]).To(Equal([]string{
-			"PATCH sessions/status", "PATCH turns/status", "POST journalentries", "PATCH turns/status", "PATCH sessions/status",
+			"PATCH sessions/status", "POST journalentries", "PATCH turns/status", "PATCH sessions/status",
 		}))
+	})
+
+	It("costs one write more, for its plan, when the model takes longer than a second", func(ctx context.Context) {
+		script := builder.Script("Hello to you too.")
+		script.Latency = seconds(2)
+		namespace := newNamespace(ctx, script)
+		before := startedSession(ctx, namespace)
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		expectCost(ctx, namespace, before, slices.Concat(beginning, ending))
+		Expect(requests.latePlans(namespace)).To(Equal(1))
 	})
 })

@@ -26,9 +26,15 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ActiveTurn
   map:
     fields:
+    - name: admittedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
     - name: name
       type:
         scalar: string
+    - name: openedAtOrdinal
+      type:
+        scalar: numeric
     - name: queueEnd
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.QueuePosition

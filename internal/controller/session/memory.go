@@ -20,6 +20,8 @@ type known struct {
 	// found that it cannot be appended to.
 	whole bool
 	looks int
+	// admitted is the Turn that this process has admitted last.
+	admitted types.UID
 	// behindSince is when the cache was first found to lag the last own write; zero while it does not.
 	behindSince time.Time
 }
@@ -37,6 +39,23 @@ func (m *memory) see(key types.NamespacedName, uid types.UID) (old types.UID, re
 	}
 	m.byKey[key] = known{uid: uid}
 	return before.uid, ok
+}
+
+// admit records the Turn that this process is about to admit; empty for none.
+func (m *memory) admit(key types.NamespacedName, turn types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.byKey[key]
+	k.admitted = turn
+	m.byKey[key] = k
+}
+
+// hasAdmitted reports whether this process has admitted the Turn to the Session with the UID.
+func (m *memory) hasAdmitted(key types.NamespacedName, uid, turn types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.byKey[key]
+	return k.uid == uid && k.admitted == turn
 }
 
 // wrote records the version of the last own write.

@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
@@ -297,6 +298,11 @@ func (s *scope) isForeign(t *v1alpha1.Turn) bool {
 	return t.Status.SessionUID != "" && t.Status.SessionUID != s.session.UID
 }
 
+// Admitted reports whether this process has admitted the Turn to the Session.
+func (r *Reconciler) Admitted(session *v1alpha1.Session, turn types.UID) bool {
+	return r.known.hasAdmitted(client.ObjectKeyFromObject(session), session.UID, turn)
+}
+
 // admit makes the next Turn the active one, if the Session can be used and there is a slot.
 func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.session)
@@ -328,7 +334,10 @@ func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 		s.requeue = lagRetry
 		return nil
 	}
-	s.session.Status.ActiveTurn = &v1alpha1.ActiveTurn{Name: next.Name, UID: next.UID}
+	now := event.MicroTime(r.Clock())
+	s.session.Status.ActiveTurn = &v1alpha1.ActiveTurn{
+		Name: next.Name, UID: next.UID, OpenedAtOrdinal: s.session.Status.Journal.Head + 1, AdmittedAt: &now,
+	}
 	s.session.Status.ActiveTurn.QueuedSteers, s.session.Status.ActiveTurn.QueueEnd = queue.QueuedSteers(s.turns, next.UID)
 	return nil
 }
@@ -338,7 +347,13 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.session)
 	s.session.Status.Phase = phaseOf(&s.session.Status, s.active, s.usable)
 	s.session.Status.ObservedGeneration = s.session.Generation
+	if active := s.session.Status.ActiveTurn; active != nil && (s.base.Status.ActiveTurn == nil || s.base.Status.ActiveTurn.UID != active.UID) {
+		r.known.admit(key, active.UID)
+	}
 	changed, err := status.Patch(ctx, r.Client, s.base, s.session)
+	if err != nil {
+		r.known.admit(key, "")
+	}
 	if apierrors.IsConflict(err) {
 		s.requeue = lagRetry
 		return nil

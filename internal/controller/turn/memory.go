@@ -26,6 +26,8 @@ type memory struct {
 	behindSince time.Time
 	// wroteAt is the time of the last own write, for the spacing of progress writes.
 	wroteAt time.Time
+	// session is the Session that has admitted the Turn, which is not in the Turn's status at first.
+	session types.UID
 	// passes and writes count the work of this process for the Turn.
 	passes, writes int
 	// cleanedAt is when the deletion of an ended Turn's Jobs was requested.
@@ -77,8 +79,8 @@ type stepMemory struct {
 	// unwritten is a model response that is not in the journal yet, share counts its bytes for the namespace, and
 	// panics counts the panics of the model call.
 	unwritten *step.Unwritten
-	// begun reports whether this process has written the plan of the step to status: no earlier one has called a model
-	// for it. refused reports whether an earlier process could not append to the journal.
+	// begun reports whether this process has admitted the Turn, or written the plan of the step to status: no earlier one
+	// has called a model for it. refused reports whether an earlier process could not append to the journal.
 	begun, refused bool
 	// dropped is a paid model response that was dropped. No model is called before the journal has stored that.
 	dropped *step.Dropped

@@ -23,6 +23,9 @@ import (
 // session reads the Turn's Session. If it does not exist yet, the Turn waits and names it in a condition; a Turn whose
 // Session is gone is deleted.
 func (r *Reconciler) session(ctx context.Context, s *scope) (flow, error) {
+	if s.turn.Status.SessionUID == "" {
+		s.turn.Status.SessionUID = s.memory.session
+	}
 	session := &v1alpha1.Session{}
 	key := types.NamespacedName{Namespace: s.turn.Namespace, Name: s.turn.Spec.SessionRef.Name}
 	err := r.Client.Get(ctx, key, session)
@@ -106,25 +109,6 @@ func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 	}
 	turnstate.Apply(&s.turn.Status, s.turn.Generation, turnstate.CancelledBeforeStart(now), now)
 	return writeThenStop(writeTransition), nil
-}
-
-// begin writes the plan: from now on the Turn has an open step.
-func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
-	if s.plan() != nil {
-		return proceed, nil
-	}
-	now := metav1.NewMicroTime(r.Clock())
-	s.turn.Status.SessionUID = s.session.UID
-	progress := plan.Begin(s.session.Status.Journal.Head+1, now)
-	if controls := turnstate.ControlsOf(s.turn); controls != nil && controls.ModelRef != nil {
-		config, err := r.config(ctx, s)
-		if err != nil {
-			return stop, err
-		}
-		progress.ModelNotFound = config.ModelNotFound
-	}
-	turnstate.Apply(&s.turn.Status, s.turn.Generation, progress, now)
-	return writeThenRepeat(writePlan), nil
 }
 
 // lookUp checks the journal once, for an act step that this process has not opened itself, for an entry that closes it.

@@ -52,6 +52,8 @@ type Reconciler struct {
 	Policies *policies.Verifier
 	// JobRetention is how long the Jobs of a finished Turn are kept.
 	JobRetention time.Duration
+	// Admitted reports whether this process has admitted the Turn to its Session. Nil reports that it has not.
+	Admitted func(session *v1alpha1.Session, turn types.UID) bool
 	// Clock returns the current time.
 	Clock func() time.Time
 	// Watchdog observes every pass.

@@ -59,6 +59,8 @@ type scope struct {
 	memory *memory
 	// session is the Turn's Session, once the phase that reads it has run.
 	session *v1alpha1.Session
+	// first is the plan that the Turn has begun with in this pass, while its status has none.
+	first *v1alpha1.TurnProgress
 	// notStored is why an append of a model response that was paid for, or of outcomes of tools, has failed in this pass.
 	notStored error
 	// behind reports whether the cache lags the last own write.

@@ -57,7 +57,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope, cause error) (flow, e
 		return r.succeeded(s), nil
 	}
 	// The changes of the pass belong to a decision that was not recorded.
-	s.turn = s.base.DeepCopy()
+	s.reset()
 	obstacle := journal.ObstacleOf(cause, s.turn.Spec.SessionRef.Name)
 	if obstacle == nil && s.notStored != nil && (s.memory.stall != nil || s.memory.errors+1 >= failuresShown) {
 		// The model was paid, and may not be paid again for a response that is not stored either. Outcomes of tools are

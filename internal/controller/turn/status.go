@@ -59,7 +59,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, decided flow) (flow, e
 		turnstate.LeaveOutMessage(s.turn)
 		s.base = s.turn.DeepCopy()
 		s.memory.intend(before, s.turn)
-		if kind == writeTransition && before.Status.Plan != nil {
+		if kind == writeTransition && (before.Status.Plan != nil || s.first != nil) {
 			// No process can have closed the next step before it was in the status.
 			s.memory.of(s.plan().Step).lookedUp = true
 		}
@@ -76,11 +76,11 @@ func (r *Reconciler) write(ctx context.Context, s *scope, decided flow) (flow, e
 func announce(ctx context.Context, before *v1alpha1.Turn, s *scope, kind writeKind) {
 	status := &s.turn.Status
 	level := 1
-	switch {
-	case kind == writePlan:
+	if before.Status.Plan == nil && s.first != nil {
 		level = 0
 		queueWait.Observe(status.Summary.StartedAt.Sub(s.turn.CreationTimestamp.Time).Seconds())
-	case queue.Finished(s.turn) && !queue.Finished(before):
+	}
+	if queue.Finished(s.turn) && !queue.Finished(before) {
 		level = 0
 		countEnd(s)
 	}

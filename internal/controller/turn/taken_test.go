@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 // shutters close, after the model call of a Turn has ended, the gates that hold back a call that is still to start.
@@ -34,6 +35,7 @@ var shutters = map[string]func(w *world, m *manager){
 		turn := w.turn()
 		later := moment.DeepCopy()
 		later.Time = later.Add(time.Hour)
+		turn.Status.TurnProgress = plan.Begin(1, *w.session().Status.ActiveTurn.AdmittedAt)
 		turn.Status.Plan.NotBefore = later
 		w.updateStatus(turn)
 	},
@@ -89,10 +91,11 @@ func TestATurnWhoseModelCallRunsDoesNotSayThatItWaits(t *testing.T) {
 	m := w.manager(0)
 	release := make(chan struct{})
 	w.during = func() { <-release }
-	for m.Activities.Len() == 0 {
+	for w.turn().Status.Plan == nil {
 		if _, err := m.pass(); err != nil {
 			t.Fatal(err)
 		}
+		w.sleep(planDelay)
 	}
 	w.judge(v1alpha1.ReasonSecretMissing, "Create it.")
 	version := w.turn().ResourceVersion

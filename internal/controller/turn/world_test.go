@@ -57,6 +57,8 @@ type world struct {
 	asked []model.Request
 	calls []string
 	sent  map[string]int
+	// managers counts the processes. The first one has admitted the Turn.
+	managers int
 	// during runs in each model call.
 	during func()
 	// respond is what the server of HTTP tools responds with; nil for the result of the tool by its name.
@@ -107,7 +109,10 @@ func (w *world) begin(tools ...*v1alpha1.Tool) *world {
 	w.create(session)
 	turn := w.newTurn(turnName, "Hello")
 	w.create(turn)
-	session.Status.ActiveTurn = &v1alpha1.ActiveTurn{Name: turn.Name, UID: turn.UID}
+	now := event.MicroTime(w.present())
+	session.Status.ActiveTurn = &v1alpha1.ActiveTurn{
+		Name: turn.Name, UID: turn.UID, OpenedAtOrdinal: 1, AdmittedAt: &now,
+	}
 	w.updateStatus(session)
 	return w
 }
@@ -295,8 +300,11 @@ func (w *world) manager(skew time.Duration) *manager {
 		stop()
 		<-stopped
 	})
+	w.managers++
+	first := w.managers == 1
 	c := interceptor.NewClient(w.client.(client.WithWatch), w.hooks)
 	m.Reconciler = &Reconciler{
+		Admitted:     func(*v1alpha1.Session, types.UID) bool { return first },
 		Client:       c,
 		Live:         c,
 		Activities:   activities,

@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
 )
 
@@ -15,6 +16,10 @@ type ActiveTurnApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// uid of the Turn.
 	UID *types.UID `json:"uid,omitempty"`
+	// openedAtOrdinal is the first ordinal of the journal at which the entry that closes the Turn's first step may be.
+	OpenedAtOrdinal *int64 `json:"openedAtOrdinal,omitempty"`
+	// admittedAt is when the Turn became the active one. Its first step begins then.
+	AdmittedAt *v1.MicroTime `json:"admittedAt,omitempty"`
 	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted,
 	// at most 64. They run by themselves later. Only the messages of Steers created later go into this Turn.
 	QueuedSteers []types.UID `json:"queuedSteers,omitempty"`
@@ -41,6 +46,22 @@ func (b *ActiveTurnApplyConfiguration) WithName(value string) *ActiveTurnApplyCo
 // If called multiple times, the UID field is set to the value of the last call.
 func (b *ActiveTurnApplyConfiguration) WithUID(value types.UID) *ActiveTurnApplyConfiguration {
 	b.UID = &value
+	return b
+}
+
+// WithOpenedAtOrdinal sets the OpenedAtOrdinal field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the OpenedAtOrdinal field is set to the value of the last call.
+func (b *ActiveTurnApplyConfiguration) WithOpenedAtOrdinal(value int64) *ActiveTurnApplyConfiguration {
+	b.OpenedAtOrdinal = &value
+	return b
+}
+
+// WithAdmittedAt sets the AdmittedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AdmittedAt field is set to the value of the last call.
+func (b *ActiveTurnApplyConfiguration) WithAdmittedAt(value v1.MicroTime) *ActiveTurnApplyConfiguration {
+	b.AdmittedAt = &value
 	return b
 }
 

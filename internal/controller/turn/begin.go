@@ -1,0 +1,80 @@
+package turn
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// planDelay is how long after its admission a Turn may be without a plan in status: the first model call of many Turns
+// has ended before.
+const planDelay = time.Second
+
+// begin gives a Turn that was admitted its plan: from now on it has an open step. The plan is a function of what the
+// Session records of the admission, so that every process has the same one although it is not in the Turn's status. It
+// is written a second after the admission, or with the first write that has another reason.
+func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
+	if s.base.Status.Plan != nil {
+		return proceed, nil
+	}
+	active := s.session.Status.ActiveTurn
+	controls := turnstate.ControlsOf(s.turn)
+	if active.AdmittedAt == nil || controls != nil && controls.ModelRef != nil {
+		return r.beginNow(ctx, s, controls)
+	}
+	s.memory.session = s.session.UID
+	if s.plan() == nil {
+		s.start(plan.Begin(active.OpenedAtOrdinal, *active.AdmittedAt))
+		step := s.memory.of(s.plan().Step)
+		step.begun = step.begun || r.Admitted != nil && r.Admitted(s.session, s.turn.UID)
+	}
+	due := active.AdmittedAt.Add(planDelay)
+	if !r.Clock().Before(due) {
+		return writeThenRepeat(writePlan), nil
+	}
+	s.deadline(due)
+	return proceed, nil
+}
+
+// beginNow writes the plan of a Turn at once: that of a Turn which names its Model has what was found, and an earlier
+// build has not recorded the admission.
+func (r *Reconciler) beginNow(ctx context.Context, s *scope, controls *v1alpha1.TurnControls) (flow, error) {
+	active, now := s.session.Status.ActiveTurn, metav1.NewMicroTime(r.Clock())
+	openedAt := active.OpenedAtOrdinal
+	if openedAt == 0 {
+		openedAt = s.session.Status.Journal.Head + 1
+	}
+	if active.AdmittedAt != nil {
+		now = *active.AdmittedAt
+	}
+	first := plan.Begin(openedAt, now)
+	if controls != nil && controls.ModelRef != nil {
+		config, err := r.config(ctx, s)
+		if err != nil {
+			return stop, err
+		}
+		first.ModelNotFound = config.ModelNotFound
+	}
+	s.start(first)
+	return writeThenRepeat(writePlan), nil
+}
+
+// start puts the first plan into the working copy of the Turn.
+func (s *scope) start(first v1alpha1.TurnProgress) {
+	s.first = &first
+	s.turn.Status.SessionUID = s.session.UID
+	turnstate.Apply(&s.turn.Status, s.turn.Generation, first, *first.Summary.StartedAt)
+}
+
+// reset undoes the changes of the pass to the Turn, except that it has begun.
+func (s *scope) reset() {
+	s.turn = s.base.DeepCopy()
+	if s.first != nil && s.plan() == nil {
+		s.start(*s.first)
+	}
+}
