@@ -157,7 +157,7 @@ var _ = Describe("The write budget, line by line", func() {
 				namespace := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: seconds(1)})
 				p := played{namespace: namespace, before: startedSession(ctx, namespace)}
 				create(ctx, builder.Turn("demo-1").In(namespace).Obj())
-				Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
+				Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseActive))
 				create(ctx, newSteer(namespace, "demo-2", "No, wait."))
 				Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
 				Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())

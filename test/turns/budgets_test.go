@@ -201,7 +201,7 @@ var _ = Describe("The write budget of a Turn", func() {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: seconds(1)})
 		before := startedSession(ctx, namespace)
 		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
-		Eventually(turnPhase(ctx, namespace, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseActive))
 		create(ctx, builder.Turn("demo-2").In(namespace).Input("Hello again").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 		expectCost(ctx, namespace, before, slices.Concat(beginning, ending, beginning[1:], ending))
@@ -239,7 +239,7 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 				Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
 			}
 			create(ctx, builder.Turn("demo-1").In(rich).Obj())
-			Eventually(turnPhase(ctx, rich, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
+			Eventually(phaseOf(ctx, rich, "demo")).Should(Equal(v1alpha1.SessionPhaseActive))
 			create(ctx, builder.Turn("demo-2").In(rich).Obj())
 			create(ctx, builder.Turn("demo-3").In(rich).Obj())
 			create(ctx, builder.Turn("demo-1").In(poor).Obj())
@@ -261,7 +261,7 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 		"lets others begin while a Turn waits for a person, which then goes on once there is a place",
 		func(ctx context.Context) {
 			waits := newNamespace(ctx, builder.Script("done", builder.Calls("human")), builder.ClientTool("human").Obj())
-			works := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: seconds(2)})
+			works := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: seconds(3)})
 			create(ctx, builder.Session("demo").In(waits).Obj())
 			create(ctx, builder.Turn("demo-1").In(waits).Obj())
 			Eventually(kit.Turn(ctx, waits, "demo-1")).Should(capstantest.WaitForTools("human"))

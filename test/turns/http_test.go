@@ -396,7 +396,7 @@ var _ = Describe("HTTP tools", func() {
 			[]string{entryWrite, turnWrite, entryWrite},
 			ending,
 		)
-		Expect(want).To(HaveLen(5+4+more), "the sequence is not the budget")
+		Expect(want).To(HaveLen(4+4+more), "the sequence is not the budget")
 		expectCost(ctx, namespace, before, want)
 	},
 		Entry("one Pure", v1alpha1.SideEffectPure, 1),

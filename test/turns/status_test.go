@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -338,7 +339,7 @@ var _ = Describe("A Turn whose model fails", func() {
 })
 
 var _ = Describe("A Session", func() {
-	It("adds up its Turns and says how long its log is", func(ctx context.Context) {
+	It("adds up its Turns and shows the size of its journal before compression", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{
 			Response: builder.Fixed("done"),
 			ToolCalls: &v1alpha1.SimulatedToolCalls{Conditional: []v1alpha1.SimulatedRule{
@@ -373,7 +374,9 @@ var _ = Describe("A Session", func() {
 		var stored v1alpha1.JournalEntryList
 		Expect(kit.Client.List(ctx, &stored, client.InNamespace(namespace))).To(Succeed())
 		for i := range stored.Items {
-			raw, err := json.Marshal(stored.Items[i].Spec)
+			plain, err := format.Unpack(&stored.Items[i].Spec)
+			Expect(err).NotTo(HaveOccurred())
+			raw, err := json.Marshal(plain)
 			Expect(err).NotTo(HaveOccurred())
 			size += int64(len(raw))
 		}

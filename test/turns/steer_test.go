@@ -36,7 +36,7 @@ var _ = Describe("A message that steers", func() {
 		namespace := newNamespace(ctx, echoing())
 		before := startedSession(ctx, namespace)
 		create(ctx, builder.Turn("demo-1").In(namespace).Input("Ann?").Obj())
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseActive))
 		create(ctx, newSteer(namespace, "demo-2", "No, Bob."))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 
@@ -153,7 +153,7 @@ var _ = Describe("A message that steers", func() {
 		session.Spec.MaxIterations = new(int32(1))
 		create(ctx, session)
 		create(ctx, builder.Turn("demo-1").In(namespace).Input("one").Obj())
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseActive))
 		create(ctx, newSteer(namespace, "demo-2", "two"))
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
 		Expect(
@@ -168,7 +168,7 @@ var _ = Describe("A message that steers", func() {
 		namespace := newNamespace(ctx, echoing())
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		create(ctx, builder.Turn("demo-1").In(namespace).Input("one").Obj())
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseActive))
 		steer := newSteer(namespace, "demo-2", "two")
 		create(ctx, steer)
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
@@ -231,7 +231,7 @@ var _ = Describe("A message that steers", func() {
 		create(ctx, other)
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		create(ctx, builder.Turn("demo-1").In(namespace).Input("one").Obj())
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Phase", v1alpha1.TurnPhaseReason))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseActive))
 		steer := newSteer(namespace, "demo-2", "two")
 		steer.Spec.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "other"}}
 		create(ctx, steer)
