@@ -274,7 +274,8 @@ func TestALogThatIsFull(t *testing.T) {
 		inprocess.WithSimulation(calling([]string{"look"}, []string{"look"}, []string{"look"})),
 		inprocess.WithTools(says(string(make([]byte, 40_000)))),
 		inprocess.WithYAML(
-			"{apiVersion: capstan.dev/v1alpha1, kind: Session, metadata: {name: demo}, spec: {harnessRef: {name: base}, journalLimit: 64Ki}}",
+			"{apiVersion: capstan.dev/v1alpha1, kind: Session, metadata: {name: demo}, spec: {harnessRef: {name: base}, "+
+				"journalLimit: 64Ki}}",
 		),
 	)
 	if turn := run(t, runtime, message("demo-1", "Hello.")); reason(turn) != "False JournalFull" {

@@ -7,8 +7,8 @@ import (
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 )
 
-// TestWhereAMissingObjectIsReported: what a Session needs is missed when the Runtime is built, the Session itself when a
-// Turn names it (ERR-05).
+// TestWhereAMissingObjectIsReported: what a Session needs is missed when the Runtime is built, the Session itself when
+// a Turn names it (ERR-05).
 func TestWhereAMissingObjectIsReported(t *testing.T) {
 	simulated := inprocess.WithSimulation(calling())
 	for name, test := range map[string]struct {

@@ -53,9 +53,14 @@ func TestAFunctionThatFailsOrPanicsFailsTheTurn(t *testing.T) {
 		reason string
 	}{
 		"an error": {func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) {
-			return nil, fmt.Errorf("asking: %w", &inprocess.ModelError{Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "out of order"})
+			return nil, fmt.Errorf(
+				"asking: %w", &inprocess.ModelError{Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "out of order"},
+			)
 		}, "False ProviderUnavailable"},
-		"a panic": {func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) { panic("no") }, "False ProcessingError"},
+		"a panic": {
+			func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) { panic("no") },
+			"False ProcessingError",
+		},
 		"no answer": {func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) {
 			return nil, nil
 		}, "False ProcessingError"},

@@ -92,27 +92,52 @@ spec: {provider: Simulated, simulation: {response: {type: Fixed, text: Hi.}}}
 		options []inprocess.Option
 		says    string
 	}{
-		"no model":            {[]inprocess.Option{inprocess.WithYAML(base)}, "WithSimulation"},
-		"no model at all":     {nil, "capstan.dev/is-default-model"},
-		"an unknown field":    {[]inprocess.Option{inprocess.WithYAML(strings.Replace(base, "systemPrompt:", "prompt:", 1))}, `unknown field "prompt"`},
-		"an unknown kind":     {[]inprocess.Option{inprocess.WithYAML("{apiVersion: apps/v1, kind: Deployment}")}, "capstantest"},
-		"a broken document":   {[]inprocess.Option{inprocess.WithYAML("a: b: c")}, "document 1"},
-		"against the schema":  {[]inprocess.Option{inprocess.WithYAML(strings.Replace(base, "sideEffect: Pure", "sideEffect: None", 1))}, "spec.sideEffect"},
-		"a Tool that is none": {[]inprocess.Option{inprocess.WithYAML(model + "---" + base), inprocess.WithTool("lok", says(""))}, `Tool "lok" with a job does not exist`},
-		"a client's Tool":     {[]inprocess.Option{inprocess.WithYAML(model + "---" + base), inprocess.WithTool("ask", says(""))}, "with a job"},
-		"a missing Harness":   {[]inprocess.Option{inprocess.WithYAML(model + "---" + strings.Replace(base, "harnessRef: {name: base}", "harnessRef: {name: other}", 1))}, `Harness "other" does not exist`},
-		"a default Session":   {[]inprocess.Option{inprocess.WithYAML(model + "---" + base), inprocess.WithDefaultSession("other")}, `Session "other" does not exist`},
-		"an empty directory":  {[]inprocess.Option{inprocess.WithManifests(fstest.MapFS{})}, "no manifests"},
-		"a file":              {[]inprocess.Option{inprocess.WithManifests(fstest.MapFS{"x.yaml": {Data: []byte("kind: 1")}})}, "x.yaml: document 1"},
-		"a ToolResult":        {[]inprocess.Option{inprocess.WithObjects(&v1alpha1.ToolResult{})}, "Answer"},
-		"no function":         {[]inprocess.Option{inprocess.WithTool("look", nil)}, "WithTool"},
-		"no functions":        {[]inprocess.Option{inprocess.WithTools(nil)}, "WithTools"},
-		"nobody to be shown":  {[]inprocess.Option{inprocess.WithPrompts(nil)}, "WithPrompts"},
-		"no namespace":        {[]inprocess.Option{inprocess.WithNamespace("")}, "WithNamespace"},
-		"a nameless Secret":   {[]inprocess.Option{inprocess.WithSecret("", nil)}, "the Secret has no name"},
-		"no clock":            {[]inprocess.Option{inprocess.WithClock(nil)}, "WithClock"},
-		"no Store":            {[]inprocess.Option{inprocess.WithStore(nil)}, "WithStore"},
-		"no answer":           {[]inprocess.Option{inprocess.WithAnswer(v1alpha1.ModelProviderOpenAI, nil)}, "WithAnswer"},
+		"no model":        {[]inprocess.Option{inprocess.WithYAML(base)}, "WithSimulation"},
+		"no model at all": {nil, "capstan.dev/is-default-model"},
+		"an unknown field": {
+			[]inprocess.Option{inprocess.WithYAML(strings.Replace(base, "systemPrompt:", "prompt:", 1))},
+			`unknown field "prompt"`,
+		},
+		"an unknown kind": {
+			[]inprocess.Option{inprocess.WithYAML("{apiVersion: apps/v1, kind: Deployment}")}, "capstantest",
+		},
+		"a broken document": {[]inprocess.Option{inprocess.WithYAML("a: b: c")}, "document 1"},
+		"against the schema": {
+			[]inprocess.Option{inprocess.WithYAML(strings.Replace(base, "sideEffect: Pure", "sideEffect: None", 1))},
+			"spec.sideEffect",
+		},
+		"a Tool that is none": {
+			[]inprocess.Option{inprocess.WithYAML(model + "---" + base), inprocess.WithTool("lok", says(""))},
+			`Tool "lok" with a job does not exist`,
+		},
+		"a client's Tool": {
+			[]inprocess.Option{inprocess.WithYAML(model + "---" + base), inprocess.WithTool("ask", says(""))}, "with a job",
+		},
+		"a missing Harness": {
+			[]inprocess.Option{
+				inprocess.WithYAML(
+					model + "---" + strings.Replace(base, "harnessRef: {name: base}", "harnessRef: {name: other}", 1),
+				),
+			},
+			`Harness "other" does not exist`,
+		},
+		"a default Session": {
+			[]inprocess.Option{inprocess.WithYAML(model + "---" + base), inprocess.WithDefaultSession("other")},
+			`Session "other" does not exist`,
+		},
+		"an empty directory": {[]inprocess.Option{inprocess.WithManifests(fstest.MapFS{})}, "no manifests"},
+		"a file": {
+			[]inprocess.Option{inprocess.WithManifests(fstest.MapFS{"x.yaml": {Data: []byte("kind: 1")}})}, "x.yaml: document 1",
+		},
+		"a ToolResult":       {[]inprocess.Option{inprocess.WithObjects(&v1alpha1.ToolResult{})}, "Answer"},
+		"no function":        {[]inprocess.Option{inprocess.WithTool("look", nil)}, "WithTool"},
+		"no functions":       {[]inprocess.Option{inprocess.WithTools(nil)}, "WithTools"},
+		"nobody to be shown": {[]inprocess.Option{inprocess.WithPrompts(nil)}, "WithPrompts"},
+		"no namespace":       {[]inprocess.Option{inprocess.WithNamespace("")}, "WithNamespace"},
+		"a nameless Secret":  {[]inprocess.Option{inprocess.WithSecret("", nil)}, "the Secret has no name"},
+		"no clock":           {[]inprocess.Option{inprocess.WithClock(nil)}, "WithClock"},
+		"no Store":           {[]inprocess.Option{inprocess.WithStore(nil)}, "WithStore"},
+		"no answer":          {[]inprocess.Option{inprocess.WithAnswer(v1alpha1.ModelProviderOpenAI, nil)}, "WithAnswer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := inprocess.New(t.Context(), test.options...); err == nil || !strings.Contains(err.Error(), test.says) {

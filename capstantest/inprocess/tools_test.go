@@ -69,10 +69,16 @@ func TestToolConcurrency(t *testing.T) {
 		yaml string
 		most int32
 	}{
-		"in parallel":          {"", 3},
-		"one after another":    {strings.Replace(base, "systemPrompt:", "toolConcurrency: Sequential\n  systemPrompt:", 1), 1},
-		"one class at a time":  {strings.Replace(base, "sideEffect: Pure,", "sideEffect: Pure, concurrencyClass: eyes,", 1), 1},
-		"another class of all": {strings.Replace(base, "description: Pays.,", "description: Pays., concurrencyClass: purse,", 1), 3},
+		"in parallel": {"", 3},
+		"one after another": {
+			strings.Replace(base, "systemPrompt:", "toolConcurrency: Sequential\n  systemPrompt:", 1), 1,
+		},
+		"one class at a time": {
+			strings.Replace(base, "sideEffect: Pure,", "sideEffect: Pure, concurrencyClass: eyes,", 1), 1,
+		},
+		"another class of all": {
+			strings.Replace(base, "description: Pays.,", "description: Pays., concurrencyClass: purse,", 1), 3,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var running, most atomic.Int32
@@ -135,12 +141,16 @@ spec: {harnessRef: {name: base}, tools: [{name: weather}]}
 		inprocess.WithSimulation(calling([]string{"weather"})), inprocess.WithEgressRoots(roots),
 	}
 	runtime := start(t, append(options, inprocess.WithEgressAllow(netip.MustParsePrefix("127.0.0.0/8")))...)
-	if call := run(t, runtime, message("demo-1", "Go.")).Status.ToolCalls[0]; call.State != v1alpha1.ToolCallStateSucceeded ||
+	if call := run(
+		t, runtime, message("demo-1", "Go."),
+	).Status.ToolCalls[0]; call.State != v1alpha1.ToolCallStateSucceeded ||
 		call.Preview != "rain" {
 		t.Errorf("the call is %+v", call)
 	}
 	runtime = start(t, options...)
-	if call := run(t, runtime, message("demo-1", "Go.")).Status.ToolCalls[0]; call.Reason != v1alpha1.ToolCallReasonAddressRefused {
+	if call := run(
+		t, runtime, message("demo-1", "Go."),
+	).Status.ToolCalls[0]; call.Reason != v1alpha1.ToolCallReasonAddressRefused {
 		t.Errorf("without the option, the call is %+v", call)
 	}
 }

@@ -129,8 +129,12 @@ func TestTimeLimits(t *testing.T) {
 		reason string
 		calls  []string
 	}{
-		"the deadline, while it waits": {func(s *v1alpha1.TurnSpec) { s.ActiveDeadlineSeconds = &seconds }, "False DeadlineExceeded", []string{"ask"}},
-		"the deadline, in a tool":      {func(s *v1alpha1.TurnSpec) { s.ActiveDeadlineSeconds = &seconds }, "False DeadlineExceeded", []string{"look"}},
+		"the deadline, while it waits": {
+			func(s *v1alpha1.TurnSpec) { s.ActiveDeadlineSeconds = &seconds }, "False DeadlineExceeded", []string{"ask"},
+		},
+		"the deadline, in a tool": {
+			func(s *v1alpha1.TurnSpec) { s.ActiveDeadlineSeconds = &seconds }, "False DeadlineExceeded", []string{"look"},
+		},
 		"the wait timeout": {func(s *v1alpha1.TurnSpec) {
 			s.WaitTimeout = &metav1.Duration{Duration: time.Duration(seconds) * time.Second}
 		}, "False WaitTimeout", []string{"ask"}},

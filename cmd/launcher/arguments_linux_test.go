@@ -19,14 +19,20 @@ func TestDeclaredScalarsGetVariables(t *testing.T) {
 		scalars   []string
 		want      []string
 	}{
-		"a string as it is":             {`{"a": " x\n\"y\" $(Z)"}`, []string{"a"}, []string{"CAPSTAN_ARG_A= x\n\"y\" $(Z)"}},
-		"an empty string":               {`{"a": ""}`, []string{"a"}, []string{"CAPSTAN_ARG_A="}},
-		"numbers as they are written":   {`{"a": 1.50, "b": -1e+3}`, []string{"a", "b"}, []string{"CAPSTAN_ARG_A=1.50", "CAPSTAN_ARG_B=-1e+3"}},
-		"booleans":                      {`{"a": true, "b": false}`, []string{"a", "b"}, []string{"CAPSTAN_ARG_A=true", "CAPSTAN_ARG_B=false"}},
-		"nothing that is not declared":  {`{"a": "x", "b": "y"}`, []string{"b"}, []string{"CAPSTAN_ARG_B=y"}},
-		"nothing that is not a scalar":  {`{"a": [1], "b": {"c": 1}, "c": null}`, []string{"a", "b", "c"}, nil},
-		"nothing with a NUL byte":       {`{"a": "x\u0000y"}`, []string{"a"}, nil},
-		"nothing above the limit":       {`{"a": "` + long + `", "b": "x` + long + `"}`, []string{"a", "b"}, []string{"CAPSTAN_ARG_A=" + long}},
+		"a string as it is": {`{"a": " x\n\"y\" $(Z)"}`, []string{"a"}, []string{"CAPSTAN_ARG_A= x\n\"y\" $(Z)"}},
+		"an empty string":   {`{"a": ""}`, []string{"a"}, []string{"CAPSTAN_ARG_A="}},
+		"numbers as they are written": {
+			`{"a": 1.50, "b": -1e+3}`, []string{"a", "b"}, []string{"CAPSTAN_ARG_A=1.50", "CAPSTAN_ARG_B=-1e+3"},
+		},
+		"booleans": {
+			`{"a": true, "b": false}`, []string{"a", "b"}, []string{"CAPSTAN_ARG_A=true", "CAPSTAN_ARG_B=false"},
+		},
+		"nothing that is not declared": {`{"a": "x", "b": "y"}`, []string{"b"}, []string{"CAPSTAN_ARG_B=y"}},
+		"nothing that is not a scalar": {`{"a": [1], "b": {"c": 1}, "c": null}`, []string{"a", "b", "c"}, nil},
+		"nothing with a NUL byte":      {`{"a": "x\u0000y"}`, []string{"a"}, nil},
+		"nothing above the limit": {
+			`{"a": "` + long + `", "b": "x` + long + `"}`, []string{"a", "b"}, []string{"CAPSTAN_ARG_A=" + long},
+		},
 		"nothing where names clash":     {`{"a-b": "x", "a.b": "y"}`, []string{"a-b", "a.b"}, nil},
 		"nothing for what is absent":    {`{}`, []string{"a"}, nil},
 		"nothing for what is no object": {`["a"]`, []string{"a"}, nil},

@@ -115,7 +115,8 @@ func TestInvalidUTF8IsReplaced(t *testing.T) {
 }
 
 func TestArgumentsReachTheToolByteForByte(t *testing.T) {
-	nasty := "{\"text\": \"" + `$(PATH) $$ $PATH ${HOME} ` + "`id` 'single' \\\"double\\\" \\n\\u0000 %s \\\\ " + "\u2028 \U0001F600 "
+	nasty := "{\"text\": \"" + `$(PATH) $$ $PATH ${HOME} ` + "`id` 'single' \\\"double\\\" \\n\\u0000 %s \\\\ " +
+		"\u2028 \U0001F600 "
 	nasty += strings.Repeat("q\\\"\\n$(CAPSTAN_TURN)$$", 3000) + "\",\r\n\t\"list\": [ 1.50, 1e3 ]\n}\n\n"
 	for _, way := range []string{"stdin", "file"} {
 		t.Run(way, func(t *testing.T) {

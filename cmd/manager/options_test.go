@@ -44,11 +44,21 @@ func TestTheRangesThatToolsMayReach(t *testing.T) {
 		want []string
 		err  string
 	}{
-		"none":                  {nil, nil, ""},
-		"one":                   {[]string{"--egress-allow-cidr=10.96.0.0/12"}, []string{"10.96.0.0/12"}, ""},
-		"several":               {[]string{"--egress-allow-cidr=10.96.0.0/12", "--egress-allow-cidr=fd00:10::/64"}, []string{"10.96.0.0/12", "fd00:10::/64"}, ""},
-		"a list":                {[]string{"--egress-allow-cidr=10.0.0.0/8,fd00::/8"}, nil, `invalid CIDR "10.0.0.0/8,fd00::/8": must be a range of addresses`},
-		"an address":            {[]string{"--egress-allow-cidr=10.0.0.1"}, nil, `invalid CIDR "10.0.0.1": must be a range of addresses`},
+		"none": {nil, nil, ""},
+		"one":  {[]string{"--egress-allow-cidr=10.96.0.0/12"}, []string{"10.96.0.0/12"}, ""},
+		"several": {
+			[]string{"--egress-allow-cidr=10.96.0.0/12", "--egress-allow-cidr=fd00:10::/64"},
+			[]string{"10.96.0.0/12", "fd00:10::/64"},
+			"",
+		},
+		"a list": {
+			[]string{"--egress-allow-cidr=10.0.0.0/8,fd00::/8"},
+			nil,
+			`invalid CIDR "10.0.0.0/8,fd00::/8": must be a range of addresses`,
+		},
+		"an address": {
+			[]string{"--egress-allow-cidr=10.0.0.1"}, nil, `invalid CIDR "10.0.0.1": must be a range of addresses`,
+		},
 		"an address in a range": {[]string{"--egress-allow-cidr=10.0.0.1/8"}, nil, "did you mean 10.0.0.0/8?"},
 		"IPv4 within IPv6":      {[]string{"--egress-allow-cidr=::ffff:10.0.0.0/104"}, nil, "must be a range of addresses"},
 	} {
@@ -84,7 +94,9 @@ func TestTheClassesOfToolPods(t *testing.T) {
 	if err != nil || l.RuntimeClass != "gvisor" || !l.UserNamespaces || l.PriorityClass != "agents" {
 		t.Errorf("the launcher is %+v, error %v", l, err)
 	}
-	for _, flag := range []string{"--tool-runtime-class=A b", "--tool-priority-class=A b", "--tool-priority-class=system-node-critical"} {
+	for _, flag := range []string{
+		"--tool-runtime-class=A b", "--tool-priority-class=A b", "--tool-priority-class=system-node-critical",
+	} {
 		name, _, _ := strings.Cut(flag, "=")
 		if _, err := parse([]string{"--launcher-image=i", flag}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s gives the error %v", flag, err)

@@ -25,17 +25,30 @@ func TestAPolicyThatHoldsLessIsFound(t *testing.T) {
 		change func(*cluster)
 		want   string
 	}{
-		"as installed":         {"capstan-jobs", func(*cluster) {}, ""},
-		"as installed, 2":      {"capstan-manager-jobs", func(*cluster) {}, ""},
-		"as installed, 3":      {"capstan-bound-secrets-jobs", func(*cluster) {}, ""},
-		"no policy":            {"capstan-jobs", func(c *cluster) { c.policy = nil }, `ValidatingAdmissionPolicy "capstan-jobs" does not exist`},
-		"no binding":           {"capstan-jobs", func(c *cluster) { c.binding = nil }, `Binding "capstan-jobs" does not exist`},
-		"it warns":             {"capstan-jobs", func(c *cluster) { c.binding.Spec.ValidationActions[0] = admissionregistrationv1.Warn }, "the validation action Deny"},
-		"it binds another":     {"capstan-jobs", func(c *cluster) { c.binding.Spec.PolicyName = "x" }, `binds the policy "x"`},
-		"it fails open":        {"capstan-jobs", func(c *cluster) { *c.policy.Spec.FailurePolicy = admissionregistrationv1.Ignore }, "failurePolicy"},
+		"as installed":    {"capstan-jobs", func(*cluster) {}, ""},
+		"as installed, 2": {"capstan-manager-jobs", func(*cluster) {}, ""},
+		"as installed, 3": {"capstan-bound-secrets-jobs", func(*cluster) {}, ""},
+		"no policy": {
+			"capstan-jobs", func(c *cluster) { c.policy = nil }, `ValidatingAdmissionPolicy "capstan-jobs" does not exist`,
+		},
+		"no binding": {
+			"capstan-jobs", func(c *cluster) { c.binding = nil }, `Binding "capstan-jobs" does not exist`,
+		},
+		"it warns": {
+			"capstan-jobs", func(c *cluster) { c.binding.Spec.ValidationActions[0] = admissionregistrationv1.Warn },
+			"the validation action Deny",
+		},
+		"it binds another": {
+			"capstan-jobs", func(c *cluster) { c.binding.Spec.PolicyName = "x" }, `binds the policy "x"`,
+		},
+		"it fails open": {
+			"capstan-jobs", func(c *cluster) { *c.policy.Spec.FailurePolicy = admissionregistrationv1.Ignore }, "failurePolicy",
+		},
 		"an operation is left": {"capstan-jobs", func(c *cluster) { operations(c.policy, "CREATE") }, "matches fewer"},
 		"all operations":       {"capstan-jobs", func(c *cluster) { operations(c.policy, "*") }, ""},
-		"a resource is left":   {"capstan-pods", func(c *cluster) { rule(c.policy).Resources = []string{"pods"} }, "matches fewer"},
+		"a resource is left": {
+			"capstan-pods", func(c *cluster) { rule(c.policy).Resources = []string{"pods"} }, "matches fewer",
+		},
 		"some namespaces": {"capstan-jobs", func(c *cluster) {
 			c.policy.Spec.MatchConstraints.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		}, "matches fewer"},
@@ -48,13 +61,28 @@ func TestAPolicyThatHoldsLessIsFound(t *testing.T) {
 			c.policy.Spec.MatchConstraints.ExcludeResourceRules = c.policy.Spec.MatchConstraints.ResourceRules
 		}, "matches fewer"},
 		"a further condition": {"capstan-jobs", func(c *cluster) {
-			c.policy.Spec.MatchConditions = append(c.policy.Spec.MatchConditions, admissionregistrationv1.MatchCondition{Name: "x", Expression: "false"})
+			c.policy.Spec.MatchConditions = append(
+				c.policy.Spec.MatchConditions, admissionregistrationv1.MatchCondition{Name: "x", Expression: "false"},
+			)
 		}, `has the additional matchCondition "x"`},
-		"a variable that frees": {"capstan-jobs", func(c *cluster) { variable(c.policy, "free").Expression = "true" }, `has a different variable "free"`},
-		"own controllers":       {"capstan-jobs", func(c *cluster) { variable(c.policy, "clusterControllers").Expression = "['a']" }, ""},
-		"fewer validations":     {"capstan-jobs", func(c *cluster) { c.policy.Spec.Validations = c.policy.Spec.Validations[1:] }, "lacks validation 1"},
-		"other parameters":      {"capstan-bound-secrets-jobs", func(c *cluster) { c.binding.Spec.ParamRef.Selector = nil }, "has a different paramRef"},
-		"another manager":       {"capstan-statuses", func(c *cluster) { variable(c.policy, "manager").Expression = "'other'" }, "the account of another manager"},
+		"a variable that frees": {
+			"capstan-jobs", func(c *cluster) { variable(c.policy, "free").Expression = "true" },
+			`has a different variable "free"`,
+		},
+		"own controllers": {
+			"capstan-jobs", func(c *cluster) { variable(c.policy, "clusterControllers").Expression = "['a']" }, "",
+		},
+		"fewer validations": {
+			"capstan-jobs", func(c *cluster) { c.policy.Spec.Validations = c.policy.Spec.Validations[1:] }, "lacks validation 1",
+		},
+		"other parameters": {
+			"capstan-bound-secrets-jobs", func(c *cluster) { c.binding.Spec.ParamRef.Selector = nil },
+			"has a different paramRef",
+		},
+		"another manager": {
+			"capstan-statuses", func(c *cluster) { variable(c.policy, "manager").Expression = "'other'" },
+			"the account of another manager",
+		},
 		"another is held": {"capstan-manager-jobs", func(c *cluster) {
 			c.policy.Spec.MatchConditions[0].Expression = "request.userInfo.username == 'other'"
 		}, "the account of another manager"},

@@ -14,7 +14,8 @@ func status(ctx context.Context, out io.Writer, name string) error {
 	}
 	fmt.Fprintf(
 		out,
-		"cluster %s\n  state       %s\n  kubeconfig  %s\n  API server  https://%s, in pods https://%s\n  pods        %s on %s\n",
+		"cluster %s\n  state       %s\n  kubeconfig  %s\n  API server  https://%s, in pods https://%s\n  "+
+			"pods        %s on %s\n",
 		c.Name,
 		c.dir,
 		c.kubeconfig(),

@@ -66,7 +66,8 @@ spec: {modelRef: {name: main}}
 apiVersion: capstan.dev/v1alpha1
 kind: Harness
 metadata: {name: careful}
-spec: {parentRef: {name: base}, tools: [{name: pay}], networkAccess: {blocked: [example.org], exemptTools: [{name: pay}]}}
+spec: {parentRef: {name: base}, tools: [{name: pay}],
+  networkAccess: {blocked: [example.org], exemptTools: [{name: pay}]}}
 ---
 apiVersion: capstan.dev/v1alpha1
 kind: Agent
@@ -95,7 +96,9 @@ func TestAnOverlayRenamesWhatIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	for name, content := range map[string]string{"kustomization.yaml": overlay, "base.yaml": base, "capstan.yaml": string(configuration)} {
+	for name, content := range map[string]string{
+		"kustomization.yaml": overlay, "base.yaml": base, "capstan.yaml": string(configuration),
+	} {
 		if _, err := replace(filepath.Join(folder, name), []byte(content)); err != nil {
 			t.Fatal(err)
 		}

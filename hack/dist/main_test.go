@@ -69,7 +69,9 @@ func TestRunWritesWhatIsMissingAndTakesAwayWhatIsStale(t *testing.T) {
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", stale, err)
 	}
-	for _, want := range []string{"dist/install.yaml\n", "dist/schemas/turn_v1alpha1.json\n", "dist/schemas/gone_v1.json is gone\n"} {
+	for _, want := range []string{
+		"dist/install.yaml\n", "dist/schemas/turn_v1alpha1.json\n", "dist/schemas/gone_v1.json is gone\n",
+	} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("said %q, not %q", said.String(), want)
 		}
@@ -120,15 +122,23 @@ func TestKubeconformRefusesWhatTheAPIServerWould(t *testing.T) {
 		manifest string
 		says     string
 	}{
-		"a field that does not exist":   {header + "kind: Harness\nspec: {systemPromt: Hello}", "systemPromt"},
-		"one deep inside":               {header + "kind: Tool\nspec: {description: d, job: {image: i, command: [c], privileged: true}}", "privileged"},
-		"one beside spec":               {header + "kind: Harness\nspec: {}\nsepc: {}", "sepc"},
-		"a required field is missing":   {header + "kind: Turn\nspec: {input: Hello}", "sessionRef"},
-		"no name for the Session":       {header + "kind: Turn\nspec: {sessionRef: {}, input: Hello}", "name"},
-		"a value that is not in a list": {header + "kind: Tool\nspec: {description: d, sideEffect: Sometimes, client: {}}", "sideEffect"},
-		"a value of the wrong type":     {header + "kind: Turn\nspec: {sessionRef: {name: demo}, input: 7}", "input"},
-		"a pattern that is not met":     {header + "kind: ToolResult\nspec: {turnRef: {name: demo-1}, callID: first, result: r}", "callID"},
-		"too long a text":               {header + "kind: Turn\nspec: {sessionRef: {name: demo}, input: " + strings.Repeat("x", 65537) + "}", "input"},
+		"a field that does not exist": {header + "kind: Harness\nspec: {systemPromt: Hello}", "systemPromt"},
+		"one deep inside": {
+			header + "kind: Tool\nspec: {description: d, job: {image: i, command: [c], privileged: true}}", "privileged",
+		},
+		"one beside spec":             {header + "kind: Harness\nspec: {}\nsepc: {}", "sepc"},
+		"a required field is missing": {header + "kind: Turn\nspec: {input: Hello}", "sessionRef"},
+		"no name for the Session":     {header + "kind: Turn\nspec: {sessionRef: {}, input: Hello}", "name"},
+		"a value that is not in a list": {
+			header + "kind: Tool\nspec: {description: d, sideEffect: Sometimes, client: {}}", "sideEffect",
+		},
+		"a value of the wrong type": {header + "kind: Turn\nspec: {sessionRef: {name: demo}, input: 7}", "input"},
+		"a pattern that is not met": {
+			header + "kind: ToolResult\nspec: {turnRef: {name: demo-1}, callID: first, result: r}", "callID",
+		},
+		"too long a text": {
+			header + "kind: Turn\nspec: {sessionRef: {name: demo}, input: " + strings.Repeat("x", 65537) + "}", "input",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			results := conform(t)(test.manifest)
@@ -161,7 +171,10 @@ func TestTheKustomizationOfTheDocumentPutsOtherImagesIn(t *testing.T) {
 		}
 	}
 	got := build(t, folder)
-	for _, want := range []string{"image: registry.example.org/capstan/manager:v1.2.3", "- --launcher-image=registry.example.org/capstan/launcher:v1.2.3"} {
+	for _, want := range []string{
+		"image: registry.example.org/capstan/manager:v1.2.3",
+		"- --launcher-image=registry.example.org/capstan/launcher:v1.2.3",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the manifest lacks %q", want)
 		}
@@ -177,15 +190,20 @@ func TestTheComponentAddsTheHealthChecksToArgoCD(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
-		"kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nnamespace: argocd\nresources: [cm.yaml]\ncomponents: [argocd]\n",
-		"cm.yaml":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {url: https://argocd.example.org}\n",
+		"kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n" +
+			"namespace: argocd\nresources: [cm.yaml]\ncomponents: [argocd]\n",
+		"cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm}\n" +
+			"data: {url: https://argocd.example.org}\n",
 	} {
 		if _, err := replace(filepath.Join(folder, name), []byte(content)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got := build(t, folder)
-	for _, want := range []string{"url: https://argocd.example.org", "resource.customizations.health.capstan.dev_Turn: |", "resource.customizations.health.capstan.dev_Session: |"} {
+	for _, want := range []string{
+		"url: https://argocd.example.org", "resource.customizations.health.capstan.dev_Turn: |",
+		"resource.customizations.health.capstan.dev_Session: |",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the ConfigMap lacks %q", want)
 		}

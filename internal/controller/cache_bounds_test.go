@@ -48,7 +48,8 @@ func (e extracted) IndexField(_ context.Context, _ client.Object, field string, 
 	return nil
 }
 
-// indexes are those of the cache for objects with a layer: each value is a key in its namespace, and one in all of them.
+// indexes are those of the cache for objects with a layer: each value is a key in its namespace, and one in all of
+// them.
 func indexes(t *testing.T, layer func(client.Object) v1alpha1.ConfigLayer) toolscache.Indexers {
 	t.Helper()
 	fields, indexers := extracted{}, toolscache.Indexers{}
@@ -67,8 +68,8 @@ func indexes(t *testing.T, layer func(client.Object) v1alpha1.ConfigLayer) tools
 	return indexers
 }
 
-// Lists of Tools and destinations stay whole in the cache, those of Harnesses and Agents with an index. Their memory has
-// a bound all the same.
+// Lists of Tools and destinations stay whole in the cache, those of Harnesses and Agents with an index. Their memory
+// has a bound all the same.
 func TestTheListsOfALayerTakeABoundedMemory(t *testing.T) {
 	const objects = 200
 	options := CacheOptions()

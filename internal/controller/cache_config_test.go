@@ -165,9 +165,15 @@ func TestUsualConfigurationIsKeptWhole(t *testing.T) {
 	options := CacheOptions()
 	schema := `{"type":"object","description":"` + strings.Repeat("x", 4<<10) + `"}`
 	for _, object := range []client.Object{
-		&v1alpha1.Session{Spec: v1alpha1.SessionSpec{ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: strings.Repeat("x", 2<<10)}}},
-		&v1alpha1.Harness{Spec: v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: strings.Repeat("x", 2<<10)}}},
-		&v1alpha1.Agent{Spec: v1alpha1.AgentSpec{ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: strings.Repeat("x", 2<<10)}}},
+		&v1alpha1.Session{
+			Spec: v1alpha1.SessionSpec{ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: strings.Repeat("x", 2<<10)}},
+		},
+		&v1alpha1.Harness{
+			Spec: v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: strings.Repeat("x", 2<<10)}},
+		},
+		&v1alpha1.Agent{
+			Spec: v1alpha1.AgentSpec{ConfigLayer: v1alpha1.ConfigLayer{SystemPrompt: strings.Repeat("x", 2<<10)}},
+		},
 		&v1alpha1.Tool{Spec: v1alpha1.ToolSpec{
 			Description: strings.Repeat("d", 1<<10), InputSchema: &v1alpha1.JSON{Raw: []byte(schema)},
 			Job: &v1alpha1.JobTool{Image: "tool", Command: []string{"run"}, Env: []v1alpha1.EnvVar{{Name: "A", Value: "b"}}},

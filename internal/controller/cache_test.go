@@ -152,8 +152,10 @@ func TestAWriteFromACachedObjectLosesNothing(t *testing.T) {
 	decided.Spec.Result = &text
 	decided.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAccepted, Status: metav1.ConditionTrue}}
 	for name, object := range map[string]client.Object{
-		"a Turn that is queued":        fullTurn(0, metav1.ConditionFalse),
-		"a Turn behind its first step": fullTurn(2, metav1.ConditionFalse), "a Turn that has ended": fullTurn(3, metav1.ConditionTrue), "a ToolResult": decided,
+		"a Turn that is queued": fullTurn(0, metav1.ConditionFalse),
+		"a Turn behind its first step": fullTurn(
+			2, metav1.ConditionFalse,
+		), "a Turn that has ended": fullTurn(3, metav1.ConditionTrue), "a ToolResult": decided,
 	} {
 		t.Run(name, func(t *testing.T) {
 			object.SetManagedFields(nil)

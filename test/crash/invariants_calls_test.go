@@ -119,7 +119,8 @@ func (e *evidence) checkCall(v *verdict, closed closing, call v1alpha1.ToolCall)
 	case call.SideEffect == v1alpha1.SideEffectAtMostOnce && n > 1:
 		v.fail(succeededStarted, "entry %d states that the AtMostOnce call %s of Turn %s succeeded, and it started %d times",
 			closed.entry.Ordinal, call.ID, closed.turn.Name, n)
-	case call.SideEffect == v1alpha1.SideEffectAtMostOnce && call.Executor == v1alpha1.ToolExecutorJob && e.local == nil && e.starts(closed.turn.UID, call.ID)[0].pod != call.PodUID:
+	case call.SideEffect == v1alpha1.SideEffectAtMostOnce && call.Executor == v1alpha1.ToolExecutorJob &&
+		e.local == nil && e.starts(closed.turn.UID, call.ID)[0].pod != call.PodUID:
 		v.fail(
 			succeededStarted,
 			"call %s of Turn %s ran in another pod than the recorded %s",

@@ -170,7 +170,8 @@ func (e *evidence) checkJournals(v *verdict) {
 func isWithdrawal(entry *journal.Entry) bool {
 	t := entry.Transition
 	return entry.Turn != nil && entry.Final && entry.Step == 1 && t != nil && t.Phase == v1alpha1.TurnPhaseCancelled &&
-		t.Plan != nil && t.Plan.Phase == v1alpha1.PlanPhaseComplete && t.Plan.Step == 0 && t.Summary != nil && t.Summary.ModelCalls == 0
+		t.Plan != nil && t.Plan.Phase == v1alpha1.PlanPhaseComplete && t.Plan.Step == 0 && t.Summary != nil &&
+		t.Summary.ModelCalls == 0
 }
 
 // checkJournal holds the form of a journal: no gap, one final entry for each step of a Turn, one Turn after the other,

@@ -114,10 +114,12 @@ func TestTheWitnessOfALeaseCatchesABrokenManager(t *testing.T) {
 		releases  bool
 		message   string
 	}{
-		"it releases its own":           {successor: "former", releases: true},
-		"it ends":                       {successor: "successor", attempts: lastAttempts},
-		"it goes on":                    {successor: "successor", attempts: lastAttempts + 1, message: "and went on"},
-		"it releases its successor's":   {successor: "successor", releases: true, message: "released the Lease that \"successor\" held"},
+		"it releases its own": {successor: "former", releases: true},
+		"it ends":             {successor: "successor", attempts: lastAttempts},
+		"it goes on":          {successor: "successor", attempts: lastAttempts + 1, message: "and went on"},
+		"it releases its successor's": {
+			successor: "successor", releases: true, message: "released the Lease that \"successor\" held",
+		},
 		"it goes on, and all have gone": {successor: "", attempts: lastAttempts + 1, message: "and went on"},
 	} {
 		t.Run(name, func(t *testing.T) {

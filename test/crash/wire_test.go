@@ -410,7 +410,9 @@ func (w *wire) fateOf(r *http.Request, t target) (fate, <-chan struct{}) {
 		return die, nil
 	case l.isCut && (l.strike.fate == hold || l.strike.fate == holdAfter):
 		return hold, l.released
-	case l.isCut && l.strike.fate == quota && r.Method == http.MethodPost && t.resource == l.resource && time.Now().Before(l.full):
+	case l.isCut && l.strike.fate == quota && r.Method == http.MethodPost && t.resource == l.resource && time.Now().Before(
+		l.full,
+	):
 		return quota, nil
 	}
 	l.count[k]++

@@ -17,7 +17,8 @@ import (
 )
 
 // needsHere says what is missing where a spec does not find the node's processes.
-const needsHere = "the spec needs the cluster's node to be this machine, and to be root there; leave it out elsewhere with --label-filter '!" + hereLabel + " && !" + loadLabel + "'"
+const needsHere = "the spec needs the cluster's node to be this machine, and to be root there; " +
+	"leave it out elsewhere with --label-filter '!" + hereLabel + " && !" + loadLabel + "'"
 
 // processesOf are the ids, on this machine, of the processes of a container.
 func processesOf(container string) ([]int, error) {

@@ -118,7 +118,8 @@ func contentDelta(text string) string {
 
 func argumentsDelta(arguments string) string {
 	return fmt.Sprintf(
-		"data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"look\",\"arguments\":%q}}]}}]}\n\n",
+		"data: {\"choices\":[{\"index\":0,\"delta\":{\"tool_calls\":["+
+			"{\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"look\",\"arguments\":%q}}]}}]}\n\n",
 		arguments,
 	)
 }

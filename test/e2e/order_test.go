@@ -52,7 +52,8 @@ func turnsManifest(numbers []int) string {
 	for _, n := range numbers {
 		fmt.Fprintf(
 			&b,
-			"apiVersion: capstan.dev/v1alpha1\nkind: Turn\nmetadata: {name: demo-%d}\nspec: {sessionRef: {name: demo}, input: message %d}\n---\n",
+			"apiVersion: capstan.dev/v1alpha1\nkind: Turn\nmetadata: {name: demo-%d}\nspec: {sessionRef: {name: demo}, input: "+
+				"message %d}\n---\n",
 			n,
 			n,
 		)

@@ -58,7 +58,9 @@ func truth(object *unstructured.Unstructured) string {
 	case kind == "Turn":
 		return truthOfTurn(object)
 	case kind == "ToolResult":
-		return map[string]string{"True": finished, "False": failed, "Unknown": progressing}[conditionOf(object, v1alpha1.ConditionAccepted)["status"]]
+		return map[string]string{
+			"True": finished, "False": failed, "Unknown": progressing,
+		}[conditionOf(object, v1alpha1.ConditionAccepted)["status"]]
 	default:
 		return truthOfReady(object)
 	}

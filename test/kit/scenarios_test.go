@@ -83,7 +83,8 @@ spec: {provider: Simulated, %MODEL%}
 apiVersion: capstan.dev/v1alpha1
 kind: Harness
 metadata: {name: base}
-spec: {systemPrompt: "%PROMPT%", tools: [{name: look}, {name: pay}, {name: guarded}, {name: ask}, {name: send}], %HARNESS%}
+spec: {systemPrompt: "%PROMPT%", tools: [{name: look}, {name: pay}, {name: guarded}, {name: ask}, {name: send}],
+  %HARNESS%}
 ---
 apiVersion: capstan.dev/v1alpha1
 kind: Session
@@ -94,7 +95,9 @@ spec: {harnessRef: {name: base}, %SESSION%}
 // yaml is all that the scenario applies. prompt is its system prompt.
 func (s scenario) yaml(prompt string) string {
 	filled := common
-	for name, by := range map[string]string{"%MODEL%": s.model, "%HARNESS%": s.harness, "%SESSION%": s.session, "%PROMPT%": prompt} {
+	for name, by := range map[string]string{
+		"%MODEL%": s.model, "%HARNESS%": s.harness, "%SESSION%": s.session, "%PROMPT%": prompt,
+	} {
 		filled = strings.ReplaceAll(filled, name, by)
 	}
 	return strings.ReplaceAll(filled, ", }", "}")
@@ -102,7 +105,9 @@ func (s scenario) yaml(prompt string) string {
 
 // script makes the model call tools, each step in flow style, and answer with what it was told.
 func script(steps ...string) string {
-	return `simulation: {response: {text: "Told: {{tool:look}} {{tool:pay}} {{tool:guarded}} {{tool:ask}} {{tool:send}}"}, toolCalls: {sequence: [` +
+	return `simulation: {response: {text: "Told: {{tool:look}} {{tool:pay}} {{tool:guarded}} {{tool:ask}} ` +
+		`{{tool:send}}"}, ` +
+		`toolCalls: {sequence: [` +
 		strings.Join(
 			append(steps, "{}"),
 			", ",
@@ -254,8 +259,9 @@ var scenarios = map[string]scenario{
 		ends:    "DependencyUnavailable",
 	},
 	"a fallback": {
-		model: `fallbacks: [{name: backup}], simulation: {response: {type: Error, code: provider_unavailable, text: out of order}}`,
-		ends:  "EndTurn",
+		model: `fallbacks: [{name: backup}], simulation: {response: {type: Error, code: provider_unavailable, ` +
+			`text: out of order}}`,
+		ends: "EndTurn",
 	},
 	"a model that fails": {
 		model: `simulation: {response: {type: Error, code: provider_misconfigured, text: who are you}}`,

@@ -29,7 +29,8 @@ func paying(name, arguments string) *v1alpha1.Model {
 // payTool pays once it is approved.
 func payTool(image string) *v1alpha1.Tool {
 	tool := newTool("pay")
-	tool.Spec.Job.Image, tool.Spec.SideEffect, tool.Spec.Policy = image, v1alpha1.SideEffectAtMostOnce, v1alpha1.ToolPolicyRequiresApproval
+	tool.Spec.Job.Image, tool.Spec.SideEffect = image, v1alpha1.SideEffectAtMostOnce
+	tool.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
 	return tool
 }
 

@@ -38,8 +38,8 @@ func notYourKey(secret string) string {
 	return fmt.Sprintf(refusal, secret)
 }
 
-const bound = "is bound to hosts by capstan.dev/allowed-hosts and cannot be given to a tool that runs as a Job, which " +
-	"could send it anywhere."
+const bound = "is bound to hosts by capstan.dev/allowed-hosts and cannot be given to a tool that runs as a Job, " +
+	"which could send it anywhere."
 
 var _ = Describe("The policy tool-identities", func() {
 	It("lets a Tool name a Secret that its writer may get", func(ctx context.Context) {

@@ -129,12 +129,12 @@ var _ = Describe("The role", func() {
 			"delete ToolResults": func() error {
 				return user.DeleteAllOf(ctx, newToolResult("x", ""), client.InNamespace(teamA), client.DryRunAll)
 			},
-			"create Turns":         creating(ctx, user, builder.Turn("x").In(teamA).Obj()),
-			"create Sessions":      creating(ctx, user, builder.Session("x").In(teamA).Obj()),
-			"read Sessions":        func() error { return user.List(ctx, &v1alpha1.SessionList{}, client.InNamespace(teamA)) },
-			"read in another":      func() error { return user.List(ctx, &v1alpha1.TurnList{}, client.InNamespace(teamB)) },
-			"decide in another":    func() error { return user.Create(ctx, inTeamB(newDecision("x", name)), client.DryRunAll) },
-			"read entries of logs": func() error { return user.List(ctx, &v1alpha1.JournalEntryList{}, client.InNamespace(teamA)) },
+			"create Turns":      creating(ctx, user, builder.Turn("x").In(teamA).Obj()),
+			"create Sessions":   creating(ctx, user, builder.Session("x").In(teamA).Obj()),
+			"read Sessions":     func() error { return user.List(ctx, &v1alpha1.SessionList{}, client.InNamespace(teamA)) },
+			"read in another":   func() error { return user.List(ctx, &v1alpha1.TurnList{}, client.InNamespace(teamB)) },
+			"decide in another": func() error { return user.Create(ctx, inTeamB(newDecision("x", name)), client.DryRunAll) },
+			"read the journal":  func() error { return user.List(ctx, &v1alpha1.JournalEntryList{}, client.InNamespace(teamA)) },
 		}
 		for _, right := range []right{builds, says, logs, readsSecret, runsPods} {
 			maps.Copy(requests, right.requests(ctx, user))

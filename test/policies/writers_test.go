@@ -227,8 +227,8 @@ var _ = Describe("The policy jobs", func() {
 	const (
 		refusal = "only the manager may create Jobs of tool calls."
 		frozen  = "only suspend and the scheduling fields of the Job of a tool call may be changed."
-		marked  = "only the manager may set labels and annotations of capstan.dev, and app.kubernetes.io/managed-by, on the " +
-			"Job of a tool call."
+		marked  = "only the manager may set labels and annotations of capstan.dev, and app.kubernetes.io/managed-by, " +
+			"on the Job of a tool call."
 	)
 	turnOwner := metav1.OwnerReference{APIVersion: "capstan.dev/v1alpha1", Kind: "Turn", Name: "demo-1", UID: "1"}
 

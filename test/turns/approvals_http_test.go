@@ -43,7 +43,9 @@ var _ = Describe("A request that needs approval", func() {
 				"rejected": func(namespace string) {
 					create(ctx, decision(ctx, namespace, "no", "demo-1", "1-0", v1alpha1.DecisionReject))
 					Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-					Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, "Rejected"))
+					Expect(kit.Turn(ctx, namespace, "demo-1")()).To(
+						capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, "Rejected"),
+					)
 				},
 				"cancelled": func(namespace string) {
 					turn, err := kit.Turn(ctx, namespace, "demo-1")()
@@ -52,7 +54,9 @@ var _ = Describe("A request that needs approval", func() {
 					changed.Spec.DesiredState = v1alpha1.DesiredStateCancelled
 					Expect(kit.Client.Patch(ctx, changed, client.MergeFrom(turn))).To(Succeed())
 					Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonCancelled))
-					Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, "TurnEnded"))
+					Expect(kit.Turn(ctx, namespace, "demo-1")()).To(
+						capstantest.HaveToolCall("pay", v1alpha1.ToolCallStateNotExecuted, "TurnEnded"),
+					)
 				},
 				"a message": func(namespace string) {
 					create(ctx, newSteer(namespace, "demo-2", "Do not pay."))

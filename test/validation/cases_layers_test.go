@@ -50,7 +50,8 @@ var sessionCases = slices.Concat(layerCases, []ruleCase{
 		message:  `spec.harnessRef.name: Required value`,
 	},
 	{
-		rule:     "spec rule harnessRef cannot be changed: a conversation keeps its Harness. Create a Session with a new name.",
+		rule: "spec rule harnessRef cannot be changed: a conversation keeps its Harness. Create a Session with a new " +
+			"name.",
 		stored:   `spec: {harnessRef: {name: base}}`,
 		accepted: `spec: {agentRef: {name: lawyer}, systemPrompt: Be kind.}`,
 		rejected: `spec: {harnessRef: {name: other}}`,
@@ -109,7 +110,8 @@ var sessionCases = slices.Concat(layerCases, []ruleCase{
 })
 
 const (
-	aPattern       = "must be a host such as example.org, a domain with all its subdomains such as *.example.org, or the beginning of a URL such as https://example.org/v1/, without user, query and fragment."
+	aPattern = "must be a host such as example.org, a domain with all its subdomains such as *.example.org, or the " +
+		"beginning of a URL such as https://example.org/v1/, without user, query and fragment."
 	allowedPattern = "spec.networkAccess.allowed[] rule " + aPattern
 	blockedPattern = "spec.networkAccess.blocked[] rule " + aPattern
 )
@@ -178,13 +180,15 @@ var layerCases = []ruleCase{
 		message:  `spec.networkAccess.exemptTools[0].name: Required value`,
 	},
 	{
-		rule:     allowedPattern,
-		accepted: `spec: {networkAccess: {allowed: [localhost, api.example.org, "*.example.org", 192.0.2.7, my_host.example]}}`,
+		rule: allowedPattern,
+		accepted: `spec: {networkAccess: {allowed: [localhost, api.example.org, "*.example.org", 192.0.2.7, ` +
+			`my_host.example]}}`,
 		rejected: `spec: {networkAccess: {allowed: ["*"]}}`,
 	},
 	{
-		rule:     allowedPattern,
-		accepted: `spec: {networkAccess: {allowed: ["https://example.org", "http://example.org:8080/v1/", "https://[2001:db8::1]/", "https://example.org/a%20b"]}}`,
+		rule: allowedPattern,
+		accepted: `spec: {networkAccess: {allowed: ["https://example.org", "http://example.org:8080/v1/", ` +
+			`"https://[2001:db8::1]/", "https://example.org/a%20b"]}}`,
 		rejected: `spec: {networkAccess: {allowed: ["https://user@example.org/"]}}`,
 	},
 	{

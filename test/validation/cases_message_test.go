@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-const messageTooLarge = "spec.message rule the texts and the image data of a message have at most 1 MiB (1048576 bytes, images in base64) in total. Use url for large images."
+const messageTooLarge = "spec.message rule the texts and the image data of a message have at most 1 MiB (1048576 " +
+	"bytes, images in base64) in total. Use url for large images."
 
 // parts is the patch that gives a Turn a message of these parts instead of its input.
 func parts(content ...string) string {
@@ -51,7 +52,8 @@ var messageCases = []ruleCase{
 		rule:     "spec.message.content[].image.mediaType enum",
 		accepted: parts(image(`mediaType: image/webp, data: AAAA`)),
 		rejected: parts(image(`mediaType: image/svg+xml, data: AAAA`)),
-		message:  `spec.message.content[0].image.mediaType: Unsupported value: "image/svg+xml": supported values: "image/png", "image/jpeg", "image/gif", "image/webp"`,
+		message: `spec.message.content[0].image.mediaType: Unsupported value: "image/svg+xml": supported values: ` +
+			`"image/png", "image/jpeg", "image/gif", "image/webp"`,
 	},
 	{
 		rule:     "spec.message.content[].image rule exactly one of data and url must be set.",

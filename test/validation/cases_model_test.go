@@ -23,7 +23,8 @@ var modelCases = []ruleCase{
 		rule:     "spec.provider enum",
 		accepted: unchanged,
 		rejected: `spec: {provider: Oracle}`,
-		message:  `spec.provider: Unsupported value: "Oracle": supported values: "Simulated", "Anthropic", "OpenAI", "Google"`,
+		message: `spec.provider: Unsupported value: "Oracle": supported values: "Simulated", "Anthropic", "OpenAI", ` +
+			`"Google"`,
 	},
 	{
 		rule:     "spec rule provider Simulated requires simulation, the script of its responses.",
@@ -204,11 +205,13 @@ var modelCases = []ruleCase{
 		rule:     "spec.parameters.reasoningEffort enum",
 		accepted: realModelWith(`parameters: {reasoningEffort: None}`),
 		rejected: realModelWith(`parameters: {reasoningEffort: Extreme}`),
-		message:  `spec.parameters.reasoningEffort: Unsupported value: "Extreme": supported values: "None", "Low", "Medium", "High"`,
+		message: `spec.parameters.reasoningEffort: Unsupported value: "Extreme": supported values: "None", "Low", ` +
+			`"Medium", "High"`,
 	},
 }
 
-const realModel = `spec: {provider: Anthropic, model: claude, secretKeyRef: {name: anthropic, key: api-key}, simulation: null}`
+const realModel = `spec: {provider: Anthropic, model: claude, secretKeyRef: {name: anthropic, key: api-key}, ` +
+	`simulation: null}`
 
 // realModelWith is a Model of a real provider with one more field, or another value of one.
 func realModelWith(field string) string {
@@ -358,8 +361,10 @@ var simulationCases = []ruleCase{
 		message:  `spec.simulation.toolCalls.conditional[0].sequence[0].calls[0].name: Required value`,
 	},
 	{
-		rule:     "spec.simulation.toolCalls.conditional[].sequence[].calls[]" + oneKindOfArguments,
-		accepted: `spec: {simulation: {toolCalls: {conditional: [{contains: x, sequence: [{calls: [{name: wc, arguments: {}}]}]}]}}}`,
-		rejected: `spec: {simulation: {toolCalls: {conditional: [{contains: x, sequence: [{calls: [{name: wc, arguments: {}, rawArguments: ""}]}]}]}}}`,
+		rule: "spec.simulation.toolCalls.conditional[].sequence[].calls[]" + oneKindOfArguments,
+		accepted: `spec: {simulation: {toolCalls: {conditional: [{contains: x, sequence: [{calls: [{name: wc, ` +
+			`arguments: {}}]}]}]}}}`,
+		rejected: `spec: {simulation: {toolCalls: {conditional: [{contains: x, sequence: [{calls: [{name: wc, ` +
+			`arguments: {}, rawArguments: ""}]}]}]}}}`,
 	},
 }

@@ -36,14 +36,16 @@ var priceCases = slices.Concat(
 			accepted: realModelWith(
 				`price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", cachedInputPerMillionTokens: "0.3"}`,
 			),
-			rejected: `spec: {price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", cachedInputPerMillionTokens: "0.3"}}`,
+			rejected: `spec: {price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", ` +
+				`cachedInputPerMillionTokens: "0.3"}}`,
 		},
 		{
 			rule: notCountingWrites,
 			accepted: realModelWith(
 				`price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", cacheWritePerMillionTokens: "3.75"}`,
 			),
-			rejected: `spec: {price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", cacheWritePerMillionTokens: "3.75"}}`,
+			rejected: `spec: {price: {inputPerMillionTokens: "3", outputPerMillionTokens: "15", ` +
+				`cacheWritePerMillionTokens: "3.75"}}`,
 		},
 		{
 			rule: notCountingWrites,
@@ -63,7 +65,8 @@ var priceCases = slices.Concat(
 	amountCases("cacheWritePerMillionTokens"),
 )
 
-const notCountingWrites = "spec rule this provider does not report the tokens that it writes to its prompt cache: leave cacheWritePerMillionTokens out."
+const notCountingWrites = "spec rule this provider does not report the tokens that it writes to its prompt cache: " +
+	"leave cacheWritePerMillionTokens out."
 
 // madeBy is a Model of a real provider at a price.
 func madeBy(provider, price string) string {
@@ -90,7 +93,8 @@ func amountCases(field string) []ruleCase {
 	}
 	for i, value := range rejected {
 		cases = append(cases, ruleCase{
-			rule:     "spec.price." + field + " rule a price is a decimal such as '3' or '0.25': at most six digits before and six after the decimal point, without a sign.",
+			rule: "spec.price." + field + " rule a price is a decimal such as '3' or '0.25': at most six digits before and " +
+				"six after the decimal point, without a sign.",
 			accepted: priced(accepted[i%len(accepted)]),
 			rejected: priced(value),
 		})

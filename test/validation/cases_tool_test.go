@@ -61,12 +61,14 @@ var toolCases = []ruleCase{
 		rejected: `spec: {client: null, http: {url: "https://example.org"}, job: {image: example.org/wc:1, command: [/wc]}}`,
 	},
 	{
-		rule:     "spec rule sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client.",
+		rule: "spec rule sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by " +
+			"its client.",
 		accepted: unchanged,
 		rejected: `spec: {sideEffect: Pure}`,
 	},
 	{
-		rule:     "spec rule sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client.",
+		rule: "spec rule sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by " +
+			"its client.",
 		accepted: strings.TrimSuffix(job(""), "}") + `, concurrencyClass: disk}`,
 		rejected: `spec: {concurrencyClass: disk}`,
 	},
@@ -114,7 +116,8 @@ func guarded(timeout string) string {
 	return strings.TrimSuffix(job(""), "}") + `, policy: RequiresApproval, approvalTimeout: ` + timeout + `}`
 }
 
-const notExpanded = "the arguments of a call are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or the environment inside the tool."
+const notExpanded = "the arguments of a call are not expanded here: read them from stdin, $CAPSTAN_ARGUMENTS_FILE or " +
+	"the environment inside the tool."
 
 var jobCases = []ruleCase{
 	{
@@ -212,7 +215,8 @@ var jobCases = []ruleCase{
 		rule:     "spec.job.imagePullPolicy enum",
 		accepted: job(`imagePullPolicy: Never`),
 		rejected: job(`imagePullPolicy: Sometimes`),
-		message:  `spec.job.imagePullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"`,
+		message: `spec.job.imagePullPolicy: Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", ` +
+			`"Never"`,
 	},
 	{
 		rule:     "spec.job.resources.requests[*] pattern",
@@ -241,7 +245,8 @@ var jobCases = []ruleCase{
 	{
 		rule: "spec.job.resources rule no request of cpu, memory or ephemeral-storage may be above its limit.",
 		accepted: job(
-			`resources: {requests: {cpu: 1000m, memory: 1Gi, example.org/gpu: 1}, limits: {cpu: 1, memory: 1024Mi, example.org/disk: 0}}`,
+			`resources: {requests: {cpu: 1000m, memory: 1Gi, example.org/gpu: 1}, limits: {cpu: 1, memory: 1024Mi, ` +
+				`example.org/disk: 0}}`,
 		),
 		rejected: job(`resources: {requests: {memory: 1Gi}, limits: {memory: 1023Mi}}`),
 		message:  `spec.job.resources: Invalid value: no request of cpu, memory or ephemeral-storage may be above its limit.`,
@@ -297,11 +302,12 @@ const (
 	notHTTPS     = "spec.http.url rule url must be an absolute https URL."
 	withUser     = "spec.http.url rule url must not have a user or a password in it: use headers."
 	withFragment = "spec.http.url rule url must not have a fragment."
-	ownHeader    = "spec.http.headers[].name rule this header is set by the runtime, or says how the request is sent. Leave it out."
-	eitherValue  = "spec.http.headers[] rule exactly one of value and secretKeyRef must be set."
-	sameHeader   = "spec.http.headers rule header names must be unique, regardless of case."
-	noBody       = "spec.http rule a GET has no body: use arguments Query, or another method."
-	httpTimeout  = "spec.http.timeout rule timeout must be between 1s and 15m."
+	ownHeader    = "spec.http.headers[].name rule this header is set by the runtime, or says how the request is sent. " +
+		"Leave it out."
+	eitherValue = "spec.http.headers[] rule exactly one of value and secretKeyRef must be set."
+	sameHeader  = "spec.http.headers rule header names must be unique, regardless of case."
+	noBody      = "spec.http rule a GET has no body: use arguments Query, or another method."
+	httpTimeout = "spec.http.timeout rule timeout must be between 1s and 15m."
 )
 
 var httpCases = []ruleCase{

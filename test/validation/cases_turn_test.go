@@ -17,7 +17,8 @@ const (
 		"Set desiredState to Cancelled to end the Turn now."
 )
 
-const steerIsNotSuspended = "spec rule a message with delivery Steer cannot be suspended. Use delivery Queue, or send it when it is due."
+const steerIsNotSuspended = "spec rule a message with delivery Steer cannot be suspended. Use delivery Queue, " +
+	"or send it when it is due."
 
 // digest is one that a call could have.
 var digest = strings.Repeat("0123456789abcdef", 4)
@@ -66,7 +67,8 @@ var turnCases = []ruleCase{
 		rule:     "spec.controls.reasoningEffort enum",
 		accepted: `spec: {controls: {reasoningEffort: None}}`,
 		rejected: `spec: {controls: {reasoningEffort: Extreme}}`,
-		message:  `spec.controls.reasoningEffort: Unsupported value: "Extreme": supported values: "None", "Low", "Medium", "High"`,
+		message: `spec.controls.reasoningEffort: Unsupported value: "Extreme": supported values: "None", "Low", ` +
+			`"Medium", "High"`,
 	},
 	{
 		rule:     "spec.controls.modelRef required name",
@@ -278,7 +280,8 @@ var toolResultCases = []ruleCase{
 	{
 		rule:     "spec rule exactly one of result, error and decision must be set.",
 		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
-		rejected: `spec: {turnRef: {uid: u}, result: null, error: The user went away., decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
+		rejected: `spec: {turnRef: {uid: u}, result: null, error: The user went away., decision: Reject, callDigest: ` +
+			digest + `, submittedBy: ann}`,
 	},
 	{
 		rule:     "spec rule a decision requires submittedBy, your own user name (kubectl auth whoami).",
@@ -286,17 +289,20 @@ var toolResultCases = []ruleCase{
 		rejected: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `}`,
 	},
 	{
-		rule:     "spec rule a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
+		rule: "spec rule a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of " +
+			"the call in its status.toolCalls.",
 		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
 		rejected: `spec: {turnRef: {uid: u}, result: null, decision: Reject, submittedBy: ann}`,
 	},
 	{
-		rule:     "spec rule a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
+		rule: "spec rule a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of " +
+			"the call in its status.toolCalls.",
 		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
 		rejected: `spec: {result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
 	},
 	{
-		rule:     "spec rule a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls.",
+		rule: "spec rule a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of " +
+			"the call in its status.toolCalls.",
 		accepted: unchanged,
 		rejected: `spec: {turnRef: {uid: ""}, result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
 	},
@@ -313,8 +319,9 @@ var toolResultCases = []ruleCase{
 	{
 		rule:     "spec.callDigest pattern",
 		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
-		rejected: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: A` + digest[1:] + `, submittedBy: ann}`,
-		message:  `spec.callDigest in body should match '^[0-9a-f]{64}$'`,
+		rejected: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: A` + digest[1:] +
+			`, submittedBy: ann}`,
+		message: `spec.callDigest in body should match '^[0-9a-f]{64}$'`,
 	},
 	{
 		rule:     "spec.decision enum",

@@ -51,7 +51,9 @@ func TestDecide(t *testing.T) {
 			reason: v1alpha1.ReasonNetworkAccessUnenforceable, says: `"count"`,
 		},
 		"archived": {
-			spec: v1alpha1.AgentSpec{ConfigLayer: layer, Lifecycle: v1alpha1.LifecycleArchived}, seen: seen(config.Missing, config.Missing),
+			spec: v1alpha1.AgentSpec{
+				ConfigLayer: layer, Lifecycle: v1alpha1.LifecycleArchived,
+			}, seen: seen(config.Missing, config.Missing),
 			reason: v1alpha1.ReasonArchived, says: "lifecycle",
 		},
 	} {

@@ -47,11 +47,15 @@ func TestDecide(t *testing.T) {
 		chain   []string
 	}{
 		"all is there": {
-			harness: leaf, above: []*v1alpha1.Harness{root}, seen: all, reason: v1alpha1.ReasonReady, chain: []string{"root", "leaf"},
+			harness: leaf, above: []*v1alpha1.Harness{root}, seen: all, reason: v1alpha1.ReasonReady, chain: []string{
+				"root", "leaf",
+			},
 		},
 		"no parent, nothing named": {harness: leaf, reason: v1alpha1.ReasonReady, chain: []string{"leaf"}},
 		"an archived ancestor": {
-			harness: leaf, above: []*v1alpha1.Harness{archivedRoot}, seen: all, reason: v1alpha1.ReasonReady, chain: []string{"root", "leaf"},
+			harness: leaf, above: []*v1alpha1.Harness{archivedRoot}, seen: all, reason: v1alpha1.ReasonReady, chain: []string{
+				"root", "leaf",
+			},
 		},
 		"archived": {
 			harness: archived, above: []*v1alpha1.Harness{root}, seen: all,

@@ -82,15 +82,23 @@ func TestAnOrphanedJobGoesWhenItsTimeIsOver(t *testing.T) {
 		deleted bool
 		again   time.Duration
 	}{
-		"it runs":                             {job: orphan(), age: settled, deleted: true},
-		"it runs, and is new":                 {job: orphan(), age: settled - time.Second, again: time.Second},
-		"it has ended":                        {job: orphan(ended(batchv1.JobComplete, time.Hour)), age: time.Hour + retention, deleted: true},
-		"it has failed a while ago":           {job: orphan(ended(batchv1.JobFailed, time.Hour)), age: time.Hour + time.Minute, again: retention - time.Minute},
-		"its Turn is there":                   {job: orphan(), turn: there, age: time.Hour, again: retention},
-		"another Turn has the name":           {job: orphan(), turn: another, age: time.Hour, deleted: true},
-		"its Turn owns it":                    {job: orphan(owned), age: time.Hour},
-		"it belongs to no tool call":          {job: orphan(func(j *batchv1.Job) { delete(j.Labels, v1alpha1.LabelTurnUID) }), age: time.Hour},
-		"it is not the manager's, by a label": {job: orphan(func(j *batchv1.Job) { j.Labels[v1alpha1.LabelManagedBy] = "helm" }), age: time.Hour},
+		"it runs":             {job: orphan(), age: settled, deleted: true},
+		"it runs, and is new": {job: orphan(), age: settled - time.Second, again: time.Second},
+		"it has ended": {
+			job: orphan(ended(batchv1.JobComplete, time.Hour)), age: time.Hour + retention, deleted: true,
+		},
+		"it has failed a while ago": {
+			job: orphan(ended(batchv1.JobFailed, time.Hour)), age: time.Hour + time.Minute, again: retention - time.Minute,
+		},
+		"its Turn is there":         {job: orphan(), turn: there, age: time.Hour, again: retention},
+		"another Turn has the name": {job: orphan(), turn: another, age: time.Hour, deleted: true},
+		"its Turn owns it":          {job: orphan(owned), age: time.Hour},
+		"it belongs to no tool call": {
+			job: orphan(func(j *batchv1.Job) { delete(j.Labels, v1alpha1.LabelTurnUID) }), age: time.Hour,
+		},
+		"it is not the manager's, by a label": {
+			job: orphan(func(j *batchv1.Job) { j.Labels[v1alpha1.LabelManagedBy] = "helm" }), age: time.Hour,
+		},
 		"it goes already, and a finalizer stays": {job: orphan(func(j *batchv1.Job) {
 			j.DeletionTimestamp, j.Finalizers = &metav1.Time{Time: created}, []string{"example.org/held"}
 		}), age: time.Hour},

@@ -63,21 +63,27 @@ func TestAJobOfAClosedStepThatCanStillRunGoes(t *testing.T) {
 		pod     *corev1.Pod
 		deleted bool
 	}{
-		"it has no pod":                {turn: inStep(3), deleted: true},
-		"its pod waits":                {turn: inStep(3), pod: podIn(corev1.PodPending), deleted: true},
-		"its pod runs":                 {turn: inStep(9), pod: podIn(corev1.PodRunning), deleted: true},
-		"its pod has ended":            {turn: inStep(3), pod: podIn(corev1.PodFailed)},
-		"it has ended without a pod":   {turn: inStep(3), job: orphan(ofStep, ended(batchv1.JobFailed, 0))},
-		"its step is open":             {turn: inStep(2)},
-		"the cache lags":               {turn: inStep(1)},
-		"its Turn has not begun":       {turn: &v1alpha1.Turn{ObjectMeta: inStep(1).ObjectMeta}},
-		"its Turn has ended":           {turn: over},
-		"its Turn is gone":             {turn: another},
-		"it goes already":              {turn: inStep(3), job: orphan(ofStep, deleting)},
-		"it goes, and the cache lags":  {turn: inStep(3), live: orphan(ofStep, deleting)},
-		"it is not the manager's":      {turn: inStep(3), job: orphan(ofStep, func(j *batchv1.Job) { delete(j.Labels, v1alpha1.LabelManagedBy) })},
-		"it belongs to another object": {turn: inStep(3), job: orphan(ofStep, func(j *batchv1.Job) { j.OwnerReferences[0].UID = "u2" })},
-		"its step is no number":        {turn: inStep(3), job: orphan(ofStep, func(j *batchv1.Job) { j.Labels[v1alpha1.LabelStep] = "last" })},
+		"it has no pod":               {turn: inStep(3), deleted: true},
+		"its pod waits":               {turn: inStep(3), pod: podIn(corev1.PodPending), deleted: true},
+		"its pod runs":                {turn: inStep(9), pod: podIn(corev1.PodRunning), deleted: true},
+		"its pod has ended":           {turn: inStep(3), pod: podIn(corev1.PodFailed)},
+		"it has ended without a pod":  {turn: inStep(3), job: orphan(ofStep, ended(batchv1.JobFailed, 0))},
+		"its step is open":            {turn: inStep(2)},
+		"the cache lags":              {turn: inStep(1)},
+		"its Turn has not begun":      {turn: &v1alpha1.Turn{ObjectMeta: inStep(1).ObjectMeta}},
+		"its Turn has ended":          {turn: over},
+		"its Turn is gone":            {turn: another},
+		"it goes already":             {turn: inStep(3), job: orphan(ofStep, deleting)},
+		"it goes, and the cache lags": {turn: inStep(3), live: orphan(ofStep, deleting)},
+		"it is not the manager's": {
+			turn: inStep(3), job: orphan(ofStep, func(j *batchv1.Job) { delete(j.Labels, v1alpha1.LabelManagedBy) }),
+		},
+		"it belongs to another object": {
+			turn: inStep(3), job: orphan(ofStep, func(j *batchv1.Job) { j.OwnerReferences[0].UID = "u2" }),
+		},
+		"its step is no number": {
+			turn: inStep(3), job: orphan(ofStep, func(j *batchv1.Job) { j.Labels[v1alpha1.LabelStep] = "last" }),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := test.job

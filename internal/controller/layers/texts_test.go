@@ -36,7 +36,9 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 	s.WithWatch = interceptor.NewClient(
 		fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
 		interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			Get: func(
+				ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+			) error {
 				s.reads++
 				return c.Get(ctx, key, o, options...)
 			},
@@ -66,7 +68,9 @@ func leftOut(t *v1alpha1.Tool) *v1alpha1.Tool {
 // withoutPrompts is the cache of a server.
 func withoutPrompts(s *server) client.Reader {
 	return interceptor.NewClient(s.WithWatch, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+		) error {
 			err := c.Get(ctx, key, o, options...)
 			switch o := o.(type) {
 			case *v1alpha1.Harness:

@@ -45,17 +45,21 @@ func TestEnded(t *testing.T) {
 		pod  *corev1.Pod
 		want bool
 	}{
-		"the pod is gone":                        {nil, true},
-		"the pod was replaced":                   {replaced, true},
-		"the pod has finished":                   {finished, true},
-		"nothing is known of the container":      {podWith(corev1.ContainerStatus{}), false},
-		"the container runs since before":        {podWith(corev1.ContainerStatus{State: running(after(-5))}), false},
-		"it started in the same second":          {podWith(corev1.ContainerStatus{State: running(after(0))}), false},
-		"the container runs since after":         {podWith(corev1.ContainerStatus{State: running(after(3))}), true},
-		"the container has ended":                {podWith(corev1.ContainerStatus{State: terminated(after(3))}), true},
-		"the container before it has ended":      {podWith(corev1.ContainerStatus{State: terminated(after(-3))}), false},
-		"it waits to be started again":           {podWith(corev1.ContainerStatus{State: waiting, LastTerminationState: terminated(after(3))}), true},
-		"it waited, as the kubelet last said":    {podWith(corev1.ContainerStatus{State: waiting, LastTerminationState: terminated(after(-3))}), false},
+		"the pod is gone":                   {nil, true},
+		"the pod was replaced":              {replaced, true},
+		"the pod has finished":              {finished, true},
+		"nothing is known of the container": {podWith(corev1.ContainerStatus{}), false},
+		"the container runs since before":   {podWith(corev1.ContainerStatus{State: running(after(-5))}), false},
+		"it started in the same second":     {podWith(corev1.ContainerStatus{State: running(after(0))}), false},
+		"the container runs since after":    {podWith(corev1.ContainerStatus{State: running(after(3))}), true},
+		"the container has ended":           {podWith(corev1.ContainerStatus{State: terminated(after(3))}), true},
+		"the container before it has ended": {podWith(corev1.ContainerStatus{State: terminated(after(-3))}), false},
+		"it waits to be started again": {
+			podWith(corev1.ContainerStatus{State: waiting, LastTerminationState: terminated(after(3))}), true,
+		},
+		"it waited, as the kubelet last said": {
+			podWith(corev1.ContainerStatus{State: waiting, LastTerminationState: terminated(after(-3))}), false,
+		},
 		"it waits to be started the first time":  {podWith(corev1.ContainerStatus{State: waiting}), false},
 		"only another container of it has ended": {podWith(corev1.ContainerStatus{State: running(after(-1))}), false},
 	} {
@@ -92,7 +96,9 @@ func TestIdentity(t *testing.T) {
 	if got, ok := parseIdentity("capstan-system", p.identity()); !ok || got != p {
 		t.Errorf("read %v, %v; want %v", got, ok, p)
 	}
-	for _, identity := range []string{"", "pod", "pod_5f0e", "pod__nonce", "_uid_nonce", "pod_uid_", "pod_uid_nonce_more"} {
+	for _, identity := range []string{
+		"", "pod", "pod_5f0e", "pod__nonce", "_uid_nonce", "pod_uid_", "pod_uid_nonce_more",
+	} {
 		if _, ok := parseIdentity("capstan-system", identity); ok {
 			t.Errorf("%q is read as one of ours", identity)
 		}

@@ -77,11 +77,19 @@ func TestALeaseWhoseHolderHasEndedIsAcquiredAtOnce(t *testing.T) {
 		pods   []runtime.Object
 		want   bool
 	}{
-		"its pod is gone":                    {process("old", "u0", "a"), nil, true},
-		"its pod was made again":             {process("old", "u0", "a"), []runtime.Object{managerPod("old", "u9", earlier)}, true},
-		"its container was started again":    {process("old", "u0", "a"), []runtime.Object{managerPod("old", "u0", later)}, true},
-		"it ran in this pod before":          {process("new", "u1", "a"), []runtime.Object{managerPod("new", "u1", earlier)}, true},
-		"it runs":                            {process("old", "u0", "a"), []runtime.Object{managerPod("old", "u0", earlier)}, false},
+		"its pod is gone": {process("old", "u0", "a"), nil, true},
+		"its pod was made again": {
+			process("old", "u0", "a"), []runtime.Object{managerPod("old", "u9", earlier)}, true,
+		},
+		"its container was started again": {
+			process("old", "u0", "a"), []runtime.Object{managerPod("old", "u0", later)}, true,
+		},
+		"it ran in this pod before": {
+			process("new", "u1", "a"), []runtime.Object{managerPod("new", "u1", earlier)}, true,
+		},
+		"it runs": {
+			process("old", "u0", "a"), []runtime.Object{managerPod("old", "u0", earlier)}, false,
+		},
 		"it is a manager without a pod name": {Process{}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +171,9 @@ func TestALeaderWhoseLeaseAnotherHasAcquiredIsToldAtOnce(t *testing.T) {
 
 func TestALeaderReleasesItsLease(t *testing.T) {
 	self := process("new", "u1", "b")
-	for name, before := range map[string]string{"held": self.identity(), "acquired from one that ended": process("old", "u0", "a").identity()} {
+	for name, before := range map[string]string{
+		"held": self.identity(), "acquired from one that ended": process("old", "u0", "a").identity(),
+	} {
 		t.Run(name, func(t *testing.T) {
 			clients := fake.NewClientset(heldBy(before))
 			lock := newLock(clients, self, "manager", func(string) {}, logr.Discard())

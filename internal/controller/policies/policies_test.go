@@ -33,7 +33,9 @@ func cluster(t *testing.T, get func(client.ObjectKey) error) client.WithWatch {
 		objects = append(objects, p.Policy, p.Binding)
 	}
 	return fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+		) error {
 			if get != nil {
 				if err := get(key); err != nil {
 					return err

@@ -38,15 +38,33 @@ func TestPhase(t *testing.T) {
 		usable bool
 		want   v1alpha1.SessionPhase
 	}{
-		"not usable":                        {want: v1alpha1.SessionPhasePending},
-		"not usable any more, after Turns":  {status: v1alpha1.SessionStatus{Totals: v1alpha1.SessionTotals{Turns: 3}}, want: v1alpha1.SessionPhasePending},
-		"usable, no Turn yet":               {usable: true, want: v1alpha1.SessionPhaseStarted},
-		"after Turns":                       {status: v1alpha1.SessionStatus{Totals: v1alpha1.SessionTotals{Turns: 1}}, usable: true, want: v1alpha1.SessionPhaseIdle},
-		"a Turn runs":                       {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", nil), usable: true, want: v1alpha1.SessionPhaseActive},
-		"a Turn runs that the cache lacks":  {status: v1alpha1.SessionStatus{ActiveTurn: active}, usable: true, want: v1alpha1.SessionPhaseActive},
-		"a Turn runs, not usable any more":  {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", nil), want: v1alpha1.SessionPhaseActive},
-		"a Turn waits":                      {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", waitsForTools), usable: true, want: v1alpha1.SessionPhaseWaitingForToolResults},
-		"a Turn waits, not usable any more": {status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", waitsForTools), want: v1alpha1.SessionPhaseWaitingForToolResults},
+		"not usable": {want: v1alpha1.SessionPhasePending},
+		"not usable any more, after Turns": {
+			status: v1alpha1.SessionStatus{Totals: v1alpha1.SessionTotals{Turns: 3}}, want: v1alpha1.SessionPhasePending,
+		},
+		"usable, no Turn yet": {usable: true, want: v1alpha1.SessionPhaseStarted},
+		"after Turns": {
+			status: v1alpha1.SessionStatus{Totals: v1alpha1.SessionTotals{Turns: 1}}, usable: true,
+			want: v1alpha1.SessionPhaseIdle,
+		},
+		"a Turn runs": {
+			status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", nil), usable: true,
+			want: v1alpha1.SessionPhaseActive,
+		},
+		"a Turn runs that the cache lacks": {
+			status: v1alpha1.SessionStatus{ActiveTurn: active}, usable: true, want: v1alpha1.SessionPhaseActive,
+		},
+		"a Turn runs, not usable any more": {
+			status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", nil), want: v1alpha1.SessionPhaseActive,
+		},
+		"a Turn waits": {
+			status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", waitsForTools), usable: true,
+			want: v1alpha1.SessionPhaseWaitingForToolResults,
+		},
+		"a Turn waits, not usable any more": {
+			status: v1alpha1.SessionStatus{ActiveTurn: active}, active: turnWith("t", waitsForTools),
+			want: v1alpha1.SessionPhaseWaitingForToolResults,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := phaseOf(&test.status, test.active, test.usable); got != test.want {
@@ -81,16 +99,18 @@ func TestWhichChangesOfATurnMoveItsSession(t *testing.T) {
 		before, after *v1alpha1.Turn
 		want          bool
 	}{
-		"nothing":            {fresh, turnWith("t", nil), false},
-		"a step":             {fresh, turnWith("t", plan), false},
-		"the end":            {fresh, turnWith("t", hasEnded), true},
-		"cancelling":         {fresh, turnWith("t", isCancelled), true},
-		"deletion":           {fresh, turnWith("t", isGoing), true},
-		"the wait begins":    {fresh, turnWith("t", waitsForTools), true},
-		"the wait is over":   {turnWith("t", waitsForTools), fresh, true},
-		"after the end":      {turnWith("t", hasEnded), turnWith("t", both), false},
-		"waiting goes on":    {turnWith("t", waitsForTools), turnWith("t", waitsForTools), false},
-		"deleted at its end": {turnWith("t", hasEnded), turnWith("t", func(turn *v1alpha1.Turn) { hasEnded(turn); isGoing(turn) }), false},
+		"nothing":          {fresh, turnWith("t", nil), false},
+		"a step":           {fresh, turnWith("t", plan), false},
+		"the end":          {fresh, turnWith("t", hasEnded), true},
+		"cancelling":       {fresh, turnWith("t", isCancelled), true},
+		"deletion":         {fresh, turnWith("t", isGoing), true},
+		"the wait begins":  {fresh, turnWith("t", waitsForTools), true},
+		"the wait is over": {turnWith("t", waitsForTools), fresh, true},
+		"after the end":    {turnWith("t", hasEnded), turnWith("t", both), false},
+		"waiting goes on":  {turnWith("t", waitsForTools), turnWith("t", waitsForTools), false},
+		"deleted at its end": {
+			turnWith("t", hasEnded), turnWith("t", func(turn *v1alpha1.Turn) { hasEnded(turn); isGoing(turn) }), false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := moved.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); got != test.want {

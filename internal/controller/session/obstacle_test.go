@@ -53,10 +53,14 @@ func TestASessionReportsAJournalThatCannotBeAppendedTo(t *testing.T) {
 			head: 7, queued: true, reason: v1alpha1.ReasonJournalDamaged, pause: 5 * time.Minute,
 		},
 		"a Turn was deleted on a journal that lacks entries": {
-			head: 7, active: &v1alpha1.ActiveTurn{Name: "gone", UID: "gone"}, reason: v1alpha1.ReasonJournalDamaged, pause: 5 * time.Minute, after: "gone",
+			head: 7, active: &v1alpha1.ActiveTurn{
+				Name: "gone", UID: "gone",
+			}, reason: v1alpha1.ReasonJournalDamaged, pause: 5 * time.Minute, after: "gone",
 		},
 		"a Turn was deleted on a journal that refuses entries": {
-			active: &v1alpha1.ActiveTurn{Name: "gone", UID: "gone"}, refuses: true, reason: v1alpha1.ReasonJournalRefused, pause: 10 * time.Second, after: "gone",
+			active: &v1alpha1.ActiveTurn{
+				Name: "gone", UID: "gone",
+			}, refuses: true, reason: v1alpha1.ReasonJournalRefused, pause: 10 * time.Second, after: "gone",
 		},
 		"a Turn is queued on a new journal": {queued: true, reason: v1alpha1.ReasonReady, after: "demo-1"},
 	} {
@@ -83,7 +87,10 @@ func TestASessionReportsAJournalThatCannotBeAppendedTo(t *testing.T) {
 				objects = append(objects, queued)
 			}
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(session, queued, m).
-				WithIndex(queued, turn.IndexOpen, func(o client.Object) []string { return []string{o.(*v1alpha1.Turn).Spec.SessionRef.Name} }).
+				WithIndex(
+					queued, turn.IndexOpen,
+					func(o client.Object) []string { return []string{o.(*v1alpha1.Turn).Spec.SessionRef.Name} },
+				).
 				Build()
 			turns := fairshare.NewTurns(fairshare.TurnsOptions{Active: 5, BegunPerNamespace: 5})
 			if test.active != nil {

@@ -347,7 +347,8 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.session)
 	s.session.Status.Phase = phaseOf(&s.session.Status, s.active, s.usable)
 	s.session.Status.ObservedGeneration = s.session.Generation
-	if active := s.session.Status.ActiveTurn; active != nil && (s.base.Status.ActiveTurn == nil || s.base.Status.ActiveTurn.UID != active.UID) {
+	if active := s.session.Status.ActiveTurn; active != nil && (s.base.Status.ActiveTurn == nil ||
+		s.base.Status.ActiveTurn.UID != active.UID) {
 		r.known.admit(key, active.UID)
 	}
 	changed, err := status.Patch(ctx, r.Client, s.base, s.session)

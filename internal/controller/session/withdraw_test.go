@@ -41,17 +41,25 @@ func TestACallOfADeletedTurnIsWithdrawnByDeletingItsGatedPods(t *testing.T) {
 		left      int
 		fails     bool
 	}{
-		"there is none":                 {},
-		"it is gated":                   {pods: []client.Object{callPod("a", "1-0", true)}, want: true},
-		"both are gated":                {pods: []client.Object{callPod("a", "1-0", true), callPod("b", "1-0", true)}, want: true},
-		"it was let go":                 {pods: []client.Object{callPod("a", "1-0", false)}, left: 1},
-		"one of two was let go":         {pods: []client.Object{callPod("a", "1-0", true), callPod("b", "1-0", false)}, left: 2},
+		"there is none": {},
+		"it is gated":   {pods: []client.Object{callPod("a", "1-0", true)}, want: true},
+		"both are gated": {
+			pods: []client.Object{callPod("a", "1-0", true), callPod("b", "1-0", true)}, want: true,
+		},
+		"it was let go": {pods: []client.Object{callPod("a", "1-0", false)}, left: 1},
+		"one of two was let go": {
+			pods: []client.Object{callPod("a", "1-0", true), callPod("b", "1-0", false)}, left: 2,
+		},
 		"another call's":                {pods: []client.Object{callPod("a", "1-1", true)}, left: 1},
 		"it is let go at the same time": {pods: []client.Object{callPod("a", "1-0", true)}, meanwhile: opens, left: 1},
-		"it goes at the same time": {pods: []client.Object{callPod("a", "1-0", true)}, meanwhile: func(ctx context.Context, c client.WithWatch, o client.Object) error {
+		"it goes at the same time": {pods: []client.Object{callPod("a", "1-0", true)}, meanwhile: func(
+			ctx context.Context, c client.WithWatch, o client.Object,
+		) error {
 			return c.Delete(ctx, callPod(o.GetName(), "1-0", true))
 		}},
-		"the API server fails": {pods: []client.Object{callPod("a", "1-0", true)}, left: 1, fails: true, meanwhile: func(context.Context, client.WithWatch, client.Object) error {
+		"the API server fails": {pods: []client.Object{callPod("a", "1-0", true)}, left: 1, fails: true, meanwhile: func(
+			context.Context, client.WithWatch, client.Object,
+		) error {
 			return errors.New("unavailable")
 		}},
 	} {

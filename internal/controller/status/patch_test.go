@@ -44,7 +44,10 @@ func server(t *testing.T) (client.Client, *v1alpha1.Harness, *[]string) {
 	var patches []string
 	c := fake.NewClientBuilder().WithScheme(testScheme(t)).WithObjects(harness).WithStatusSubresource(harness).
 		WithInterceptorFuncs(interceptor.Funcs{
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			SubResourcePatch: func(
+				ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+				opts ...client.SubResourcePatchOption,
+			) error {
 				data, err := p.Data(o)
 				if err != nil {
 					return err
@@ -156,7 +159,9 @@ func TestWritePassesOtherErrorsOn(t *testing.T) {
 	_, base, _ := server(t)
 	broken := errors.New("the server is on fire")
 	c := fake.NewClientBuilder().WithScheme(testScheme(t)).WithInterceptorFuncs(interceptor.Funcs{
-		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(
+			context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption,
+		) error {
 			return broken
 		},
 	}).Build()

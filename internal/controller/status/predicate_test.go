@@ -58,7 +58,9 @@ func TestAnotherObjectOfTheNamePasses(t *testing.T) {
 		condition.SetReady(&tool.Status.Conditions, 1, early, v1alpha1.ReasonReady, "")
 		return tool
 	}
-	for name, passes := range map[string]predicate.Predicate{"ReadyFlipped": ReadyFlipped(), "SpecChanged": SpecChanged()} {
+	for name, passes := range map[string]predicate.Predicate{
+		"ReadyFlipped": ReadyFlipped(), "SpecChanged": SpecChanged(),
+	} {
 		if !passes.Update(event.UpdateEvent{ObjectOld: tool("1"), ObjectNew: tool("2")}) {
 			t.Errorf("%s stops it", name)
 		}

@@ -61,7 +61,8 @@ func server(t *testing.T, writes *int, objects ...client.Object) client.Client {
 				return c.Delete(ctx, o, opts...)
 			},
 			SubResourcePatch: func(
-				ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+				ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+				opts ...client.SubResourcePatchOption,
 			) error {
 				*writes++
 				return c.SubResource(sub).Patch(ctx, o, patch, opts...)
@@ -84,19 +85,42 @@ func TestAToolResultGoesWithItsTurn(t *testing.T) {
 		cached, live *v1alpha1.Turn
 		deleted      bool
 	}{
-		"accepted, and the Turn is gone":        {result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), deleted: true},
-		"accepted, and the Turn was replaced":   {result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), cached: is("u2"), live: is("u2"), deleted: true},
-		"accepted, and the Turn is there":       {result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), cached: is("u1"), live: is("u1")},
-		"accepted, and only the cache lacks":    {result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), live: is("u1")},
-		"accepted, of no known Turn":            {result: judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)},
-		"accepted by name, by a Turn that left": {result: by("u1", judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)), deleted: true},
-		"accepted by name, by another Turn":     {result: by("u1", judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)), cached: is("u2"), live: is("u2"), deleted: true},
-		"accepted by name, by this Turn":        {result: by("u1", judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)), cached: is("u1"), live: is("u1")},
-		"refused by name, by a Turn that left":  {result: by("u1", judged("", metav1.ConditionFalse, v1alpha1.ReasonCallClosed)), deleted: true},
-		"refused, and the Turn is gone":         {result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonCallClosed), deleted: true},
-		"refused because there was no Turn":     {result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonTurnNotFound)},
-		"refused because the Turn is another":   {result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonTurnReplaced), cached: is("u2"), live: is("u2")},
-		"kept for later, and the Turn is gone":  {result: judged("u1", metav1.ConditionUnknown, v1alpha1.ReasonCallPending), deleted: true},
+		"accepted, and the Turn is gone": {
+			result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), deleted: true,
+		},
+		"accepted, and the Turn was replaced": {
+			result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), cached: is("u2"), live: is("u2"), deleted: true,
+		},
+		"accepted, and the Turn is there": {
+			result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), cached: is("u1"), live: is("u1"),
+		},
+		"accepted, and only the cache lacks": {
+			result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), live: is("u1"),
+		},
+		"accepted, of no known Turn": {result: judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)},
+		"accepted by name, by a Turn that left": {
+			result: by("u1", judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)), deleted: true,
+		},
+		"accepted by name, by another Turn": {
+			result: by("u1", judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)), cached: is("u2"), live: is("u2"),
+			deleted: true,
+		},
+		"accepted by name, by this Turn": {
+			result: by("u1", judged("", metav1.ConditionTrue, v1alpha1.ReasonAccepted)), cached: is("u1"), live: is("u1"),
+		},
+		"refused by name, by a Turn that left": {
+			result: by("u1", judged("", metav1.ConditionFalse, v1alpha1.ReasonCallClosed)), deleted: true,
+		},
+		"refused, and the Turn is gone": {
+			result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonCallClosed), deleted: true,
+		},
+		"refused because there was no Turn": {result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonTurnNotFound)},
+		"refused because the Turn is another": {
+			result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonTurnReplaced), cached: is("u2"), live: is("u2"),
+		},
+		"kept for later, and the Turn is gone": {
+			result: judged("u1", metav1.ConditionUnknown, v1alpha1.ReasonCallPending), deleted: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			writes := 0

@@ -41,16 +41,29 @@ func TestWhichChangesOfATurnWakeItsResults(t *testing.T) {
 		before, after *v1alpha1.Turn
 		want          bool
 	}{
-		"nothing":                  {at(nil), at(nil), false},
-		"another iteration":        {at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Iteration = 3 }), true},
-		"another phase":            {at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnPhaseReason }), true},
-		"other calls":              {at(nil), at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), true},
-		"a call of several ended":  {waiting(ofClient("2-0", v1alpha1.ToolCallStateWaiting)), waiting(ofClient("2-0", v1alpha1.ToolCallStateSucceeded)), true},
-		"a Job goes on":            {at(nil, ofJob("2-0", v1alpha1.ToolCallStatePending)), at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), false},
-		"a Job goes on meanwhile":  {waiting(ofJob("2-0", v1alpha1.ToolCallStatePending)), waiting(ofJob("2-0", v1alpha1.ToolCallStateRunning)), false},
+		"nothing":           {at(nil), at(nil), false},
+		"another iteration": {at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Iteration = 3 }), true},
+		"another phase": {
+			at(nil), at(func(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnPhaseReason }), true,
+		},
+		"other calls": {at(nil), at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), true},
+		"a call of several ended": {
+			waiting(ofClient("2-0", v1alpha1.ToolCallStateWaiting)), waiting(ofClient("2-0", v1alpha1.ToolCallStateSucceeded)),
+			true,
+		},
+		"a Job goes on": {
+			at(nil, ofJob("2-0", v1alpha1.ToolCallStatePending)), at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), false,
+		},
+		"a Job goes on meanwhile": {
+			waiting(ofJob("2-0", v1alpha1.ToolCallStatePending)), waiting(ofJob("2-0", v1alpha1.ToolCallStateRunning)), false,
+		},
 		"another Turn of the name": {at(nil), at(func(turn *v1alpha1.Turn) { turn.UID = "u2" }), true},
-		"its deletion begins":      {at(nil), at(func(turn *v1alpha1.Turn) { turn.DeletionTimestamp = &metav1.Time{Time: time.Now()} }), true},
-		"a call is approved":       {at(nil, guarded(v1alpha1.ToolCallStateWaiting, 0, "")), at(nil, guarded(v1alpha1.ToolCallStatePending, 1, "")), true},
+		"its deletion begins": {
+			at(nil), at(func(turn *v1alpha1.Turn) { turn.DeletionTimestamp = &metav1.Time{Time: time.Now()} }), true,
+		},
+		"a call is approved": {
+			at(nil, guarded(v1alpha1.ToolCallStateWaiting, 0, "")), at(nil, guarded(v1alpha1.ToolCallStatePending, 1, "")), true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := changed.Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); got != test.want {

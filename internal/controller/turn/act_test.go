@@ -40,7 +40,9 @@ func TestResultsThatComeTogetherEnterTheJournalInCallOrder(t *testing.T) {
 	m.until("all but the last", func() bool { return w.shows("ask-7", v1alpha1.ToolCallStateSucceeded)() })
 	turn := w.turn()
 	refs, err := journal.New(w.store, journal.Options{Clock: w.present}).
-		Settled(t.Context(), turnstate.JournalOf(w.session()), turn.UID, turn.Status.Plan.Step, turn.Status.Plan.OpenedAtOrdinal)
+		Settled(
+			t.Context(), turnstate.JournalOf(w.session()), turn.UID, turn.Status.Plan.Step, turn.Status.Plan.OpenedAtOrdinal,
+		)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +60,9 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 	unavailable := errors.New("unavailable")
 	for name, hooks := range map[string]func(*world) interceptor.Funcs{
 		"its Job cannot be created": func(w *world) interceptor.Funcs {
-			return interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			return interceptor.Funcs{Create: func(
+				ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption,
+			) error {
 				if job, ok := o.(*batchv1.Job); ok && w.toolOfCall(job.Labels) == "stuck" {
 					return unavailable
 				}
@@ -66,7 +70,9 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 			}}
 		},
 		"its pod cannot be let go": func(w *world) interceptor.Funcs {
-			return interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			return interceptor.Funcs{Patch: func(
+				ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption,
+			) error {
 				if pod, ok := o.(*corev1.Pod); ok && w.toolOf(pod) == "stuck" {
 					return unavailable
 				}
@@ -74,7 +80,9 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 			}}
 		},
 		"its pod cannot be stopped": func(w *world) interceptor.Funcs {
-			return interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			return interceptor.Funcs{Delete: func(
+				ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption,
+			) error {
 				if pod, ok := o.(*corev1.Pod); ok && w.toolOf(pod) == "stuck" {
 					return unavailable
 				}
@@ -295,7 +303,9 @@ func TestADecisionIsTakenOnlyWhileItsCallWaitsOnTheAPIServer(t *testing.T) {
 			m := w.begin(guarded).manager(0)
 			m.until("the call waits", w.shows("pay", v1alpha1.ToolCallStateWaiting))
 			m.Live = interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+				Get: func(
+					ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption,
+				) error {
 					err := c.Get(ctx, key, object, options...)
 					if turn, ok := object.(*v1alpha1.Turn); ok && err == nil && test.live != nil {
 						return test.live(turn)

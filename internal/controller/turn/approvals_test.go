@@ -52,19 +52,37 @@ func TestWhichDecisionIsOffered(t *testing.T) {
 		results []v1alpha1.ToolResult
 		want    string
 	}{
-		"none":                         {call: guardedCall("1-0")},
-		"an approval":                  {guardedCall("1-0"), []v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)}, "yes"},
-		"a rejection":                  {guardedCall("1-0"), []v1alpha1.ToolResult{deciding("no", "1-0", v1alpha1.DecisionReject)}, "no"},
-		"the first":                    {guardedCall("1-0"), []v1alpha1.ToolResult{deciding("no", "1-0", v1alpha1.DecisionReject), deciding("yes", "1-0", v1alpha1.DecisionApprove)}, "no"},
-		"no result":                    {guardedCall("1-0"), []v1alpha1.ToolResult{given("result", "1-0", "")}, ""},
-		"none of another Turn":         {guardedCall("1-0"), []v1alpha1.ToolResult{ofAnother, ofNone}, ""},
-		"none of other arguments":      {guardedCall("1-0"), []v1alpha1.ToolResult{changed}, ""},
-		"none that came late":          {guardedCall("1-0"), []v1alpha1.ToolResult{late}, ""},
-		"none of another call":         {guardedCall("1-0"), []v1alpha1.ToolResult{deciding("yes", "1-1", v1alpha1.DecisionApprove)}, ""},
-		"none once it is approved":     {approved, []v1alpha1.ToolResult{deciding("no", "1-0", v1alpha1.DecisionReject)}, ""},
-		"none once it has timed out":   {ended, []v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)}, ""},
-		"none for a client's own":      {clientCall("1-0"), []v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)}, ""},
-		"none for one that needs none": {v1alpha1.ToolCall{ID: "1-0", Executor: v1alpha1.ToolExecutorJob, Attempt: 1}, []v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)}, ""},
+		"none": {call: guardedCall("1-0")},
+		"an approval": {
+			guardedCall("1-0"), []v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)}, "yes",
+		},
+		"a rejection": {
+			guardedCall("1-0"), []v1alpha1.ToolResult{deciding("no", "1-0", v1alpha1.DecisionReject)}, "no",
+		},
+		"the first": {
+			guardedCall("1-0"),
+			[]v1alpha1.ToolResult{
+				deciding("no", "1-0", v1alpha1.DecisionReject), deciding("yes", "1-0", v1alpha1.DecisionApprove),
+			},
+			"no",
+		},
+		"no result":               {guardedCall("1-0"), []v1alpha1.ToolResult{given("result", "1-0", "")}, ""},
+		"none of another Turn":    {guardedCall("1-0"), []v1alpha1.ToolResult{ofAnother, ofNone}, ""},
+		"none of other arguments": {guardedCall("1-0"), []v1alpha1.ToolResult{changed}, ""},
+		"none that came late":     {guardedCall("1-0"), []v1alpha1.ToolResult{late}, ""},
+		"none of another call": {
+			guardedCall("1-0"), []v1alpha1.ToolResult{deciding("yes", "1-1", v1alpha1.DecisionApprove)}, "",
+		},
+		"none once it is approved":   {approved, []v1alpha1.ToolResult{deciding("no", "1-0", v1alpha1.DecisionReject)}, ""},
+		"none once it has timed out": {ended, []v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)}, ""},
+		"none for a client's own": {
+			clientCall("1-0"), []v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)}, "",
+		},
+		"none for one that needs none": {
+			v1alpha1.ToolCall{ID: "1-0", Executor: v1alpha1.ToolExecutorJob, Attempt: 1},
+			[]v1alpha1.ToolResult{deciding("yes", "1-0", v1alpha1.DecisionApprove)},
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := acting(test.call)

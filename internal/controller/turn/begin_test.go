@@ -103,7 +103,8 @@ func TestATurnWithoutAPlanInStatusGoesOn(t *testing.T) {
 		asked   int
 		entries int64
 	}{
-		"before the model was called": {func(*testing.T, *world, *manager) {}, v1alpha1.TurnPhaseSucceeded, 1, 2}, // a process that has not admitted the Turn stores something first
+		// a process that has not admitted the Turn stores something first
+		"before the model was called": {func(*testing.T, *world, *manager) {}, v1alpha1.TurnPhaseSucceeded, 1, 2},
 		"when its response is in the journal": {func(t *testing.T, w *world, m *manager) {
 			if _, err := m.pass(); err != nil {
 				t.Fatal(err)

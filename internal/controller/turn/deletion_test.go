@@ -28,13 +28,18 @@ func (m *manager) counted() requests {
 			made["DELETE all"]++
 			return c.DeleteAllOf(ctx, o, opts...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption,
+		) error {
 			made["PATCH"]++
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	})
 	m.Live = interceptor.NewClient(m.w.client.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
+		) error {
 			made["GET"]++
 			return c.Get(ctx, key, o, opts...)
 		},

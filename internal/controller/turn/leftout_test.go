@@ -18,7 +18,9 @@ func (m *manager) leavesOut() map[string]int {
 	live := map[string]int{}
 	cached := m.w.client.(client.WithWatch)
 	m.Client = interceptor.NewClient(cached, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+		) error {
 			err := c.Get(ctx, key, o, options...)
 			if turn, ok := o.(*v1alpha1.Turn); ok {
 				turnstate.LeaveOutMessage(turn)
@@ -41,7 +43,9 @@ func (m *manager) leavesOut() map[string]int {
 		},
 	})
 	m.Live = interceptor.NewClient(cached, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+		) error {
 			switch o.(type) {
 			case *v1alpha1.Turn:
 				live["Turn"]++
@@ -87,7 +91,9 @@ func TestALongTextOfAToolResultThatIsGoneIsNotTaken(t *testing.T) {
 	result := w.answer("ask", strings.Repeat("x", 40<<10))
 	stored := w.client
 	m.Live = interceptor.NewClient(stored.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+		) error {
 			if _, is := o.(*v1alpha1.ToolResult); is {
 				key.Name = "gone"
 			}

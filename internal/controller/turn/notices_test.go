@@ -78,20 +78,36 @@ func TestWhatPeopleAreToldOf(t *testing.T) {
 		before, after *v1alpha1.Turn
 		want          string
 	}{
-		"a model is called":             {at(v1alpha1.TurnPhaseQueued, ""), at(v1alpha1.TurnPhaseReason, ""), ""},
-		"a Job runs":                    {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", job), ""},
-		"a client is asked":             {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), asks},
-		"a client is not waited for":    {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", ask), ""},
-		"one of two clients answered":   {at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask, more), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), ""},
-		"an approval is asked for":      {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", pay, job), pays},
-		"the Job beside it has ended":   {at(v1alpha1.TurnPhaseAct, "", pay, job), at(v1alpha1.TurnPhaseWaitingForToolResults, "", pay), ""},
-		"the Turn has failed":           {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), fails},
-		"the Turn had failed":           {at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), ""},
-		"an earlier Turn of it failed":  {at(v1alpha1.TurnPhaseQueued, ""), at(v1alpha1.TurnPhaseFailed, v1alpha1.ReasonAlreadyRan), ""},
-		"the Turn was cancelled":        {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseCancelled, "Cancelled"), ""},
-		"the Turn has succeeded":        {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseSucceeded, "EndTurn"), ""},
-		"a status that says the same":   {at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), ""},
-		"a Turn that fails while asked": {at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), fails},
+		"a model is called": {at(v1alpha1.TurnPhaseQueued, ""), at(v1alpha1.TurnPhaseReason, ""), ""},
+		"a Job runs":        {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", job), ""},
+		"a client is asked": {
+			at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), asks,
+		},
+		"a client is not waited for": {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", ask), ""},
+		"one of two clients answered": {
+			at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask, more), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), "",
+		},
+		"an approval is asked for": {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", pay, job), pays},
+		"the Job beside it has ended": {
+			at(v1alpha1.TurnPhaseAct, "", pay, job), at(v1alpha1.TurnPhaseWaitingForToolResults, "", pay), "",
+		},
+		"the Turn has failed": {
+			at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), fails,
+		},
+		"the Turn had failed": {
+			at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), "",
+		},
+		"an earlier Turn of it failed": {
+			at(v1alpha1.TurnPhaseQueued, ""), at(v1alpha1.TurnPhaseFailed, v1alpha1.ReasonAlreadyRan), "",
+		},
+		"the Turn was cancelled": {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseCancelled, "Cancelled"), ""},
+		"the Turn has succeeded": {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseSucceeded, "EndTurn"), ""},
+		"a status that says the same": {
+			at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), "",
+		},
+		"a Turn that fails while asked": {
+			at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), fails,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &told{}
@@ -144,7 +160,8 @@ func TestAMissingSessionIsToldOfAfterAWhile(t *testing.T) {
 	}
 	want := []string{
 		`Warning SessionNotFound Wait: Session "demo" does not exist.`,
-		`Warning SessionNotReady Wait: Session "demo" cannot run the Turn (ModelNotFound). See its condition Ready for the missing references.`,
+		`Warning SessionNotReady Wait: Session "demo" cannot run the Turn (ModelNotFound). See its condition Ready for the ` +
+			`missing references.`,
 	}
 	if !slices.Equal(s.notes, want) {
 		t.Errorf("told %q, want %q", s.notes, want)

@@ -329,9 +329,17 @@ func steered(w *world, m *manager) *manager {
 // A part that cannot be written loses no outcome, costs no model call, and does not keep the Turn from going on.
 func TestAPartThatCannotBeWritten(t *testing.T) {
 	for name, refuse := range map[string]func(create func() error) error{
-		"a quota":                     func(func() error) error { return errors.Join(journal.ErrRefused, errQuota) },
-		"an error":                    func(func() error) error { return errors.New("etcdserver: mvcc: database space exceeded") },
-		"an error after its creation": func(create func() error) error { return errors.Join(create(), errors.New("timeout")) },
+		"a quota": func(func() error) error { return errors.Join(journal.ErrRefused, errQuota) },
+		"an error": func(
+			func() error,
+		) error {
+			return errors.New("etcdserver: mvcc: database space exceeded")
+		},
+		"an error after its creation": func(
+			create func() error,
+		) error {
+			return errors.Join(create(), errors.New("timeout"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := mixedTurn(t)

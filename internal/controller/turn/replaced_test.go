@@ -95,7 +95,9 @@ func TestAReplacedTurnWaitsForTheWatch(t *testing.T) {
 	late := w.turn()
 	var isLate atomic.Bool
 	m.Client = interceptor.NewClient(m.Client.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
+		) error {
 			if turn, isTurn := o.(*v1alpha1.Turn); isTurn && isLate.Load() {
 				late.DeepCopyInto(turn)
 				return nil

@@ -67,8 +67,8 @@ func (r *Reconciler) request(
 }
 
 // observeRequest observes the end of one call that this process carries out itself: a request of an HTTP tool, or a
-// built-in tool. Calls of an earlier process have ended with it, and its conclusions are lost: the call is started again,
-// and its claim in the journal decides whether it may run, or how it has ended.
+// built-in tool. Calls of an earlier process have ended with it, and its conclusions are lost: the call is started
+// again, and its claim in the journal decides whether it may run, or how it has ended.
 func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int) (flow, error) {
 	shown := &a.turn.Status.ToolCalls[index]
 	key := a.requestKey(*shown)

@@ -106,16 +106,32 @@ func TestWhatCouldStillRun(t *testing.T) {
 		pods []*corev1.Pod
 		want bool
 	}{
-		"a Job that has no pod yet":          {job: job("a", "1", false), want: true},
-		"a Job that ended without a pod":     {job: job("a", "1", true)},
-		"a pod that waits":                   {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodPending)}, want: true},
-		"a pod that runs":                    {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodRunning)}, want: true},
-		"a pod that has ended":               {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodSucceeded)}},
-		"a pod that has failed":              {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodFailed)}},
-		"a pod whose tool has ended":         {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodRunning, tools(over))}},
-		"a pod whose sidecar has ended":      {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodRunning, corev1.ContainerStatus{Name: "other", State: over}, tools(corev1.ContainerState{}))}, want: true},
-		"a second pod of a Job":              {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodFailed), pod(corev1.PodPending)}, want: true},
-		"a pod that outlives its ended Job":  {job: job("a", "1", true), pods: []*corev1.Pod{pod(corev1.PodRunning)}, want: true},
+		"a Job that has no pod yet":      {job: job("a", "1", false), want: true},
+		"a Job that ended without a pod": {job: job("a", "1", true)},
+		"a pod that waits": {
+			job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodPending)}, want: true,
+		},
+		"a pod that runs": {
+			job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodRunning)}, want: true,
+		},
+		"a pod that has ended":  {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodSucceeded)}},
+		"a pod that has failed": {job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodFailed)}},
+		"a pod whose tool has ended": {
+			job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodRunning, tools(over))},
+		},
+		"a pod whose sidecar has ended": {
+			job: job("a", "1", false),
+			pods: []*corev1.Pod{
+				pod(corev1.PodRunning, corev1.ContainerStatus{Name: "other", State: over}, tools(corev1.ContainerState{})),
+			},
+			want: true,
+		},
+		"a second pod of a Job": {
+			job: job("a", "1", false), pods: []*corev1.Pod{pod(corev1.PodFailed), pod(corev1.PodPending)}, want: true,
+		},
+		"a pod that outlives its ended Job": {
+			job: job("a", "1", true), pods: []*corev1.Pod{pod(corev1.PodRunning)}, want: true,
+		},
 		"a pod whose Job is not there (nil)": {pods: []*corev1.Pod{pod(corev1.PodRunning)}, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {

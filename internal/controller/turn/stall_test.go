@@ -234,7 +234,9 @@ func (st *stage) begin(openedAt int64) {
 }
 
 func TestATurnOnADamagedJournalSaysSoAndSpendsNothing(t *testing.T) {
-	for name, phase := range map[string]v1alpha1.PlanPhase{"in a reason step": v1alpha1.PlanPhaseReason, "in an act step": v1alpha1.PlanPhaseAct} {
+	for name, phase := range map[string]v1alpha1.PlanPhase{
+		"in a reason step": v1alpha1.PlanPhaseReason, "in an act step": v1alpha1.PlanPhaseAct,
+	} {
 		t.Run(name, func(t *testing.T) {
 			st := newStage(t)
 			st.begin(5)

@@ -17,7 +17,12 @@ func TestUntilWhenACallCanBeApproved(t *testing.T) {
 		want time.Duration // from the next full second on
 	}{
 		"a day when nothing is said": {v1alpha1.ToolSpec{Policy: v1alpha1.ToolPolicyRequiresApproval}, 24 * time.Hour},
-		"as long as the Tool says":   {v1alpha1.ToolSpec{Policy: v1alpha1.ToolPolicyRequiresApproval, ApprovalTimeout: &metav1.Duration{Duration: time.Second}}, time.Second},
+		"as long as the Tool says": {
+			v1alpha1.ToolSpec{
+				Policy: v1alpha1.ToolPolicyRequiresApproval, ApprovalTimeout: &metav1.Duration{Duration: time.Second},
+			},
+			time.Second,
+		},
 	} {
 		var call v1alpha1.ToolCall
 		waits := AwaitApproval(&call, c.spec.Policy, c.spec.ApprovalTimeout, now)

@@ -48,21 +48,41 @@ func TestWhichOffersAreAccepted(t *testing.T) {
 		want     []int // indexes of offers
 		complete bool
 	}{
-		"none":                               {calls: []v1alpha1.ToolCall{guarded}},
-		"a result":                           {[]v1alpha1.ToolCall{client}, []Offer{offer(0, "", 0)}, 0, []int{0}, true},
-		"the first of two":                   {[]v1alpha1.ToolCall{client}, []Offer{offer(0, "", 1), offer(0, "", 0)}, 0, []int{0}, true},
-		"an approval completes nothing":      {[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, approve, 0)}, 0, []int{0}, false},
-		"a rejection":                        {[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, reject, 0)}, 0, []int{0}, true},
-		"a decision in time, looked at late": {[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, reject, time.Minute)}, time.Hour, []int{0}, true},
-		"a decision that came too late":      {[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, reject, time.Minute+1)}, time.Hour, nil, false},
-		"a clock that is ahead":              {[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, reject, time.Hour)}, 0, []int{0}, true},
-		"late, then in time":                 {[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, approve, time.Hour), offer(0, reject, 0)}, 2 * time.Hour, []int{1}, true},
-		"a decision about another call":      {[]v1alpha1.ToolCall{guarded}, []Offer{foreign}, 0, nil, false},
-		"a result for an approval":           {[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, "", 0)}, 0, nil, false},
-		"a decision for a client":            {[]v1alpha1.ToolCall{client}, []Offer{offer(0, approve, 0)}, 0, nil, false},
-		"once it is approved":                {[]v1alpha1.ToolCall{approved}, []Offer{offer(0, reject, 0)}, 0, nil, false},
-		"in the order of the calls":          {[]v1alpha1.ToolCall{client, clientCall("1-1")}, []Offer{offer(1, "", 0), offer(0, "", 0)}, 0, []int{1, 0}, true},
-		"one of two":                         {[]v1alpha1.ToolCall{client, clientCall("1-1")}, []Offer{offer(1, "", 0)}, 0, []int{0}, false},
+		"none":     {calls: []v1alpha1.ToolCall{guarded}},
+		"a result": {[]v1alpha1.ToolCall{client}, []Offer{offer(0, "", 0)}, 0, []int{0}, true},
+		"the first of two": {
+			[]v1alpha1.ToolCall{client}, []Offer{offer(0, "", 1), offer(0, "", 0)}, 0, []int{0}, true,
+		},
+		"an approval completes nothing": {
+			[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, approve, 0)}, 0, []int{0}, false,
+		},
+		"a rejection": {[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, reject, 0)}, 0, []int{0}, true},
+		"a decision in time, looked at late": {
+			[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, reject, time.Minute)}, time.Hour, []int{0}, true,
+		},
+		"a decision that came too late": {
+			[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, reject, time.Minute+1)}, time.Hour, nil, false,
+		},
+		"a clock that is ahead": {
+			[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, reject, time.Hour)}, 0, []int{0}, true,
+		},
+		"late, then in time": {
+			[]v1alpha1.ToolCall{guarded},
+			[]Offer{offer(0, approve, time.Hour), offer(0, reject, 0)},
+			2 * time.Hour,
+			[]int{1},
+			true,
+		},
+		"a decision about another call": {[]v1alpha1.ToolCall{guarded}, []Offer{foreign}, 0, nil, false},
+		"a result for an approval":      {[]v1alpha1.ToolCall{guarded}, []Offer{offer(0, "", 0)}, 0, nil, false},
+		"a decision for a client":       {[]v1alpha1.ToolCall{client}, []Offer{offer(0, approve, 0)}, 0, nil, false},
+		"once it is approved":           {[]v1alpha1.ToolCall{approved}, []Offer{offer(0, reject, 0)}, 0, nil, false},
+		"in the order of the calls": {
+			[]v1alpha1.ToolCall{client, clientCall("1-1")}, []Offer{offer(1, "", 0), offer(0, "", 0)}, 0, []int{1, 0}, true,
+		},
+		"one of two": {
+			[]v1alpha1.ToolCall{client, clientCall("1-1")}, []Offer{offer(1, "", 0)}, 0, []int{0}, false,
+		},
 	} {
 		step := &Step{}
 		accepted := step.Accept(test.calls, test.offers, moment.Add(test.now))
@@ -161,8 +181,16 @@ func TestWhatBecomesOfACallThatNeedsApproval(t *testing.T) {
 		reason string
 		starts bool
 	}{
-		"approved": {format.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionApprove}, v1alpha1.ToolCallStatePending, "", true},
-		"rejected": {format.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionReject}, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonRejected, false},
+		"approved": {
+			format.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionApprove},
+			v1alpha1.ToolCallStatePending, "",
+			true,
+		},
+		"rejected": {
+			format.SettledCall{ID: "1-0", Source: "uid", Decision: v1alpha1.DecisionReject},
+			v1alpha1.ToolCallStateNotExecuted,
+			v1alpha1.ToolCallReasonRejected, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			step, calls := &Step{}, []v1alpha1.ToolCall{guardedCall("1-0")}

@@ -235,20 +235,48 @@ func TestHowACallEndsWithItsTurn(t *testing.T) {
 		// unclaimed reports whether the entry states that no process has claimed the call.
 		unclaimed bool
 	}{
-		"a client's":             {call: clientCall("1-0"), want: notExecuted},
-		"not approved":           {call: guardedCall("1-0"), want: notExecuted},
-		"approved elsewhere":     {call: guardedCall("1-0"), given: v1alpha1.DecisionApprove, want: unknown},
-		"withdrawn":              {call: v1alpha1.ToolCall{Executor: job, SideEffect: once, Attempt: 1, State: notExecuted}, want: notExecuted},
-		"a Job, not withdrawn":   {call: v1alpha1.ToolCall{Executor: job, SideEffect: once, Attempt: 1, State: pending}, want: unknown},
-		"a Pure Job":             {call: v1alpha1.ToolCall{Executor: job, SideEffect: pure, Attempt: 1, State: pending}, want: unknown},
-		"settled in status":      {call: v1alpha1.ToolCall{Executor: job, SideEffect: pure, Attempt: 1, State: v1alpha1.ToolCallStateFailed}, want: v1alpha1.ToolCallStateFailed},
-		"a request, not claimed": {call: v1alpha1.ToolCall{Executor: request, SideEffect: once, Attempt: 1, State: running}, want: notExecuted, unclaimed: true},
-		"a request, claimed":     {call: v1alpha1.ToolCall{Executor: request, SideEffect: once, Attempt: 1, State: running}, claim: claimed, want: unknown},
-		"a request that ended":   {call: v1alpha1.ToolCall{Executor: request, SideEffect: once, Attempt: 1, State: running}, claim: settled, want: v1alpha1.ToolCallStateSucceeded},
-		"a request, no class":    {call: v1alpha1.ToolCall{Executor: request, Attempt: 1, State: running}, claim: claimed, want: unknown},
-		"a Pure request":         {call: v1alpha1.ToolCall{Executor: request, SideEffect: pure, Attempt: 1, State: running}, want: unknown},
-		"a function, no claim":   {call: v1alpha1.ToolCall{Executor: job, SideEffect: once, Attempt: 1, State: running}, local: true, want: notExecuted, unclaimed: true},
-		"a function, claimed":    {call: v1alpha1.ToolCall{Executor: job, SideEffect: once, Attempt: 1, State: running}, local: true, claim: claimed, want: unknown},
+		"a client's":         {call: clientCall("1-0"), want: notExecuted},
+		"not approved":       {call: guardedCall("1-0"), want: notExecuted},
+		"approved elsewhere": {call: guardedCall("1-0"), given: v1alpha1.DecisionApprove, want: unknown},
+		"withdrawn": {
+			call: v1alpha1.ToolCall{Executor: job, SideEffect: once, Attempt: 1, State: notExecuted}, want: notExecuted,
+		},
+		"a Job, not withdrawn": {
+			call: v1alpha1.ToolCall{Executor: job, SideEffect: once, Attempt: 1, State: pending}, want: unknown,
+		},
+		"a Pure Job": {
+			call: v1alpha1.ToolCall{Executor: job, SideEffect: pure, Attempt: 1, State: pending}, want: unknown,
+		},
+		"settled in status": {
+			call: v1alpha1.ToolCall{Executor: job, SideEffect: pure, Attempt: 1, State: v1alpha1.ToolCallStateFailed},
+			want: v1alpha1.ToolCallStateFailed,
+		},
+		"a request, not claimed": {
+			call: v1alpha1.ToolCall{Executor: request, SideEffect: once, Attempt: 1, State: running}, want: notExecuted,
+			unclaimed: true,
+		},
+		"a request, claimed": {
+			call: v1alpha1.ToolCall{Executor: request, SideEffect: once, Attempt: 1, State: running}, claim: claimed,
+			want: unknown,
+		},
+		"a request that ended": {
+			call: v1alpha1.ToolCall{Executor: request, SideEffect: once, Attempt: 1, State: running}, claim: settled,
+			want: v1alpha1.ToolCallStateSucceeded,
+		},
+		"a request, no class": {
+			call: v1alpha1.ToolCall{Executor: request, Attempt: 1, State: running}, claim: claimed, want: unknown,
+		},
+		"a Pure request": {
+			call: v1alpha1.ToolCall{Executor: request, SideEffect: pure, Attempt: 1, State: running}, want: unknown,
+		},
+		"a function, no claim": {
+			call: v1alpha1.ToolCall{Executor: job, SideEffect: once, Attempt: 1, State: running}, local: true, want: notExecuted,
+			unclaimed: true,
+		},
+		"a function, claimed": {
+			call: v1alpha1.ToolCall{Executor: job, SideEffect: once, Attempt: 1, State: running}, local: true, claim: claimed,
+			want: unknown,
+		},
 	} {
 		test.call.ID = "1-0"
 		step, calls, claims := &Step{Local: test.local}, []v1alpha1.ToolCall{test.call}, []format.ClaimRef{}

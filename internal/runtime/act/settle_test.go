@@ -73,8 +73,12 @@ func TestNotExecutedNeedsEveryAttempt(t *testing.T) {
 	}{
 		"the only attempt":             {nil, v1alpha1.ToolCallStateNotExecuted},
 		"after one that did not start": {[]tool.Outcome{unstarted}, v1alpha1.ToolCallStateNotExecuted},
-		"after one that may have":      {[]tool.Outcome{{State: v1alpha1.ToolCallStateFailed, Retryable: true}}, v1alpha1.ToolCallStateFailed},
-		"after one of each":            {[]tool.Outcome{unstarted, {State: v1alpha1.ToolCallStateFailed, Retryable: true}}, v1alpha1.ToolCallStateFailed},
+		"after one that may have": {
+			[]tool.Outcome{{State: v1alpha1.ToolCallStateFailed, Retryable: true}}, v1alpha1.ToolCallStateFailed,
+		},
+		"after one of each": {
+			[]tool.Outcome{unstarted, {State: v1alpha1.ToolCallStateFailed, Retryable: true}}, v1alpha1.ToolCallStateFailed,
+		},
 	} {
 		step, call := &Step{}, v1alpha1.ToolCall{
 			ID: "1-0", Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Attempt: 1,

@@ -31,12 +31,16 @@ func TestWhenAStepWaitsForOthers(t *testing.T) {
 		concurrency v1alpha1.ToolConcurrency
 		want        bool
 	}{
-		"no calls":                                {clients: wait},
-		"a client":                                {clients: wait, calls: []v1alpha1.ToolCall{client}, want: true},
-		"a client and a Job that runs":            {clients: wait, calls: []v1alpha1.ToolCall{running, client}},
-		"a client and a Job that ended":           {clients: wait, calls: []v1alpha1.ToolCall{running, client}, outcomes: map[string]tool.Outcome{"1-0": {}}, want: true},
-		"a client and one in status":              {clients: wait, calls: []v1alpha1.ToolCall{done, client}, want: true},
-		"all have ended":                          {clients: wait, calls: []v1alpha1.ToolCall{done, client}, outcomes: map[string]tool.Outcome{"1-1": {}}},
+		"no calls":                     {clients: wait},
+		"a client":                     {clients: wait, calls: []v1alpha1.ToolCall{client}, want: true},
+		"a client and a Job that runs": {clients: wait, calls: []v1alpha1.ToolCall{running, client}},
+		"a client and a Job that ended": {
+			clients: wait, calls: []v1alpha1.ToolCall{running, client}, outcomes: map[string]tool.Outcome{"1-0": {}}, want: true,
+		},
+		"a client and one in status": {clients: wait, calls: []v1alpha1.ToolCall{done, client}, want: true},
+		"all have ended": {
+			clients: wait, calls: []v1alpha1.ToolCall{done, client}, outcomes: map[string]tool.Outcome{"1-1": {}},
+		},
 		"a client that is not waited for":         {clients: follow, calls: []v1alpha1.ToolCall{client}},
 		"an approval":                             {clients: wait, calls: []v1alpha1.ToolCall{guarded}, want: true},
 		"an approval, hints or not":               {clients: follow, calls: []v1alpha1.ToolCall{guarded}, want: true},
@@ -44,11 +48,17 @@ func TestWhenAStepWaitsForOthers(t *testing.T) {
 		"an approval and a client":                {clients: wait, calls: []v1alpha1.ToolCall{client, guarded}, want: true},
 		"an approval and a Job that runs":         {clients: wait, calls: []v1alpha1.ToolCall{running, guarded}},
 		"an approval and a Job that may start":    {clients: wait, calls: []v1alpha1.ToolCall{guarded, next}},
-		"a Job that is behind an approval":        {clients: wait, calls: []v1alpha1.ToolCall{guarded, next}, concurrency: sequential, want: true},
-		"a Job that is before an approval":        {clients: wait, calls: []v1alpha1.ToolCall{next, guarded}, concurrency: sequential},
-		"approved":                                {clients: wait, calls: []v1alpha1.ToolCall{approved}},
-		"approved, behind another":                {clients: wait, calls: []v1alpha1.ToolCall{guarded, approved}, concurrency: sequential, want: true},
-		"rejected":                                {clients: wait, calls: []v1alpha1.ToolCall{guarded}, outcomes: rejected},
+		"a Job that is behind an approval": {
+			clients: wait, calls: []v1alpha1.ToolCall{guarded, next}, concurrency: sequential, want: true,
+		},
+		"a Job that is before an approval": {
+			clients: wait, calls: []v1alpha1.ToolCall{next, guarded}, concurrency: sequential,
+		},
+		"approved": {clients: wait, calls: []v1alpha1.ToolCall{approved}},
+		"approved, behind another": {
+			clients: wait, calls: []v1alpha1.ToolCall{guarded, approved}, concurrency: sequential, want: true,
+		},
+		"rejected": {clients: wait, calls: []v1alpha1.ToolCall{guarded}, outcomes: rejected},
 	} {
 		if got := knowing(test.outcomes).WaitsForOthers(test.calls, test.clients, test.concurrency); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)

@@ -56,32 +56,81 @@ func TestAdmitRefuses(t *testing.T) {
 		object Object
 		says   string
 	}{
-		"no name":                  {&v1alpha1.Agent{}, "metadata.name"},
-		"a name of capitals":       {&v1alpha1.Agent{ObjectMeta: named("Agent")}, "metadata.name"},
-		"a required field":         {&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Client: client}}, "spec.description"},
-		"a value of no enum":       {&v1alpha1.Harness{ObjectMeta: named("h"), Spec: v1alpha1.HarnessSpec{Lifecycle: "Asleep"}}, "spec.lifecycle"},
-		"a Tool that nothing runs": {&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Description: "d"}}, "exactly one of job, http and client"},
-		"a Tool with a dot":        {&v1alpha1.Tool{ObjectMeta: named("t.u"), Spec: v1alpha1.ToolSpec{Description: "d", Client: client}}, "no dots"},
-		"a client's policy":        {&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Description: "d", Client: client, Policy: v1alpha1.ToolPolicyAuto}}, "the client decides"},
-		"a client's side effect":   {&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Description: "d", Client: client, SideEffect: v1alpha1.SideEffectPure}}, "run by its client"},
+		"no name":            {&v1alpha1.Agent{}, "metadata.name"},
+		"a name of capitals": {&v1alpha1.Agent{ObjectMeta: named("Agent")}, "metadata.name"},
+		"a required field": {
+			&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Client: client}}, "spec.description",
+		},
+		"a value of no enum": {
+			&v1alpha1.Harness{ObjectMeta: named("h"), Spec: v1alpha1.HarnessSpec{Lifecycle: "Asleep"}}, "spec.lifecycle",
+		},
+		"a Tool that nothing runs": {
+			&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Description: "d"}},
+			"exactly one of job, http and client",
+		},
+		"a Tool with a dot": {
+			&v1alpha1.Tool{ObjectMeta: named("t.u"), Spec: v1alpha1.ToolSpec{Description: "d", Client: client}}, "no dots",
+		},
+		"a client's policy": {
+			&v1alpha1.Tool{
+				ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Description: "d", Client: client, Policy: v1alpha1.ToolPolicyAuto},
+			},
+			"the client decides",
+		},
+		"a client's side effect": {
+			&v1alpha1.Tool{
+				ObjectMeta: named("t"),
+				Spec:       v1alpha1.ToolSpec{Description: "d", Client: client, SideEffect: v1alpha1.SideEffectPure},
+			},
+			"run by its client",
+		},
 		"an approval timeout": {
 			&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{
-				Description: "d", Job: &v1alpha1.JobTool{Image: "i", Command: []string{"c"}}, ApprovalTimeout: &metav1.Duration{Duration: time.Minute},
+				Description: "d", Job: &v1alpha1.JobTool{
+					Image: "i", Command: []string{"c"},
+				}, ApprovalTimeout: &metav1.Duration{Duration: time.Minute},
 			}},
 			"RequiresApproval",
 		},
-		"a Turn without a message": {&v1alpha1.Turn{ObjectMeta: named("t"), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "s"}}}, "exactly one of input"},
-		"a Turn with a long name":  {&v1alpha1.Turn{ObjectMeta: named(long), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "s"}, Input: "x"}}, "63 characters"},
-		"a message too long":       {&v1alpha1.Turn{ObjectMeta: named("t"), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "s"}, Input: strings.Repeat("x", 65537)}}, "spec.input"},
+		"a Turn without a message": {
+			&v1alpha1.Turn{ObjectMeta: named("t"), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "s"}}},
+			"exactly one of input",
+		},
+		"a Turn with a long name": {
+			&v1alpha1.Turn{
+				ObjectMeta: named(long), Spec: v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "s"}, Input: "x"},
+			},
+			"63 characters",
+		},
+		"a message too long": {
+			&v1alpha1.Turn{
+				ObjectMeta: named("t"),
+				Spec:       v1alpha1.TurnSpec{SessionRef: v1alpha1.LocalReference{Name: "s"}, Input: strings.Repeat("x", 65537)},
+			},
+			"spec.input",
+		},
 		"a result and a decision": {
 			&v1alpha1.ToolResult{ObjectMeta: named("r"), Spec: v1alpha1.ToolResultSpec{
-				TurnRef: v1alpha1.TurnReference{Name: "t"}, CallID: "1-0", Result: &text, Decision: v1alpha1.DecisionApprove, SubmittedBy: "ann",
+				TurnRef: v1alpha1.TurnReference{
+					Name: "t",
+				}, CallID: "1-0", Result: &text, Decision: v1alpha1.DecisionApprove, SubmittedBy: "ann",
 			}},
 			"exactly one of result",
 		},
-		"a call id of none": {&v1alpha1.ToolResult{ObjectMeta: named("r"), Spec: v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: "t"}, CallID: "x", Result: &text}}, "spec.callID"},
+		"a call id of none": {
+			&v1alpha1.ToolResult{
+				ObjectMeta: named("r"),
+				Spec:       v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: "t"}, CallID: "x", Result: &text},
+			},
+			"spec.callID",
+		},
 		"an anonymous decision": {
-			&v1alpha1.ToolResult{ObjectMeta: named("r"), Spec: v1alpha1.ToolResultSpec{TurnRef: v1alpha1.TurnReference{Name: "t"}, CallID: "1-0", Decision: v1alpha1.DecisionReject}},
+			&v1alpha1.ToolResult{
+				ObjectMeta: named("r"),
+				Spec: v1alpha1.ToolResultSpec{
+					TurnRef: v1alpha1.TurnReference{Name: "t"}, CallID: "1-0", Decision: v1alpha1.DecisionReject,
+				},
+			},
 			"submittedBy",
 		},
 		"an entry of the log": {&v1alpha1.JournalEntry{ObjectMeta: named("e")}, "no object that users"},
@@ -101,14 +150,16 @@ func TestDecodeReadsWhatIsWritten(t *testing.T) {
 		t.Fatalf("Decode = %v, %v", o, err)
 	}
 	for says, spec := range map[string]string{
-		"provider Simulated requires simulation":   "{provider: Simulated}",
-		`unknown field "smulation"`:                "{provider: Simulated, smulation: {}}",
-		"a price is a decimal":                     `{provider: Simulated, simulation: {}, price: {inputPerMillionTokens: "", outputPerMillionTokens: "1"}}`,
-		"spec.provider in body should be one of":   "{provider: Nobody}",
-		"spec.simulation.response: Invalid value":  "{provider: Simulated, simulation: {response: {tokens: 3}}}",
-		"provider Simulated uses no network":       "{provider: Simulated, simulation: {}, baseURL: https://example.org}",
-		"cannot unmarshal":                         "7",
-		"at most one of fixed and sequence may be": "{provider: Simulated, simulation: {toolCalls: {fixed: [], sequence: []}}}",
+		"provider Simulated requires simulation": "{provider: Simulated}",
+		`unknown field "smulation"`:              "{provider: Simulated, smulation: {}}",
+		"a price is a decimal": `{provider: Simulated, simulation: {}, ` +
+			`price: {inputPerMillionTokens: "", outputPerMillionTokens: "1"}}`,
+		"spec.provider in body should be one of":  "{provider: Nobody}",
+		"spec.simulation.response: Invalid value": "{provider: Simulated, simulation: {response: {tokens: 3}}}",
+		"provider Simulated uses no network":      "{provider: Simulated, simulation: {}, baseURL: https://example.org}",
+		"cannot unmarshal":                        "7",
+		"at most one of fixed and sequence may be": "{provider: Simulated, " +
+			"simulation: {toolCalls: {fixed: [], sequence: []}}}",
 	} {
 		if _, err := Decode("Model", []byte(model+"spec: "+spec)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("of %s Decode says %v, want %q", spec, err, says)

@@ -48,12 +48,23 @@ func TestSetMovesTheTransitionTimeOnlyWithTheStatus(t *testing.T) {
 		current metav1.Condition
 		want    metav1.Time
 	}{
-		"the same again":      {current: metav1.Condition{Status: metav1.ConditionTrue, LastTransitionTime: early, Reason: "Fine", Message: "So."}, want: early},
-		"another reason":      {current: metav1.Condition{Status: metav1.ConditionTrue, LastTransitionTime: early, Reason: "Other"}, want: early},
-		"another status":      {current: metav1.Condition{Status: metav1.ConditionFalse, LastTransitionTime: early}, want: late},
-		"unknown before":      {current: metav1.Condition{Status: metav1.ConditionUnknown, LastTransitionTime: early}, want: late},
-		"no transition time":  {current: metav1.Condition{Status: metav1.ConditionTrue}, want: late},
-		"an earlier default":  {current: metav1.Condition{Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(0, 0)}, want: late},
+		"the same again": {
+			current: metav1.Condition{Status: metav1.ConditionTrue, LastTransitionTime: early, Reason: "Fine", Message: "So."},
+			want:    early,
+		},
+		"another reason": {
+			current: metav1.Condition{Status: metav1.ConditionTrue, LastTransitionTime: early, Reason: "Other"}, want: early,
+		},
+		"another status": {
+			current: metav1.Condition{Status: metav1.ConditionFalse, LastTransitionTime: early}, want: late,
+		},
+		"unknown before": {
+			current: metav1.Condition{Status: metav1.ConditionUnknown, LastTransitionTime: early}, want: late,
+		},
+		"no transition time": {current: metav1.Condition{Status: metav1.ConditionTrue}, want: late},
+		"an earlier default": {
+			current: metav1.Condition{Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(0, 0)}, want: late,
+		},
 		"no condition before": {want: late},
 	} {
 		t.Run(name, func(t *testing.T) {

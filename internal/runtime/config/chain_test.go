@@ -55,12 +55,18 @@ func TestChain(t *testing.T) {
 	}{
 		"one without a parent":  {words: []string{"a"}, leaf: "a", want: "a"},
 		"root first, leaf last": {words: []string{"a>b", "b>c", "c", "z>a"}, leaf: "a", want: "c b a"},
-		"sixteen are allowed":   {words: line(16), leaf: "h1", want: "h16 h15 h14 h13 h12 h11 h10 h9 h8 h7 h6 h5 h4 h3 h2 h1"},
+		"sixteen are allowed": {
+			words: line(16), leaf: "h1", want: "h16 h15 h14 h13 h12 h11 h10 h9 h8 h7 h6 h5 h4 h3 h2 h1",
+		},
 		"a leaf that does not exist": {
-			words: []string{"a"}, leaf: "x", problem: LeafNotFound, reason: v1alpha1.ReasonHarnessNotFound, says: []string{`"x"`},
+			words: []string{"a"}, leaf: "x", problem: LeafNotFound, reason: v1alpha1.ReasonHarnessNotFound, says: []string{
+				`"x"`,
+			},
 		},
 		"a parent that does not exist": {
-			words: []string{"a>b", "b>gone"}, leaf: "a", want: "b a", problem: ParentNotFound, reason: v1alpha1.ReasonHarnessNotFound,
+			words: []string{
+				"a>b", "b>gone",
+			}, leaf: "a", want: "b a", problem: ParentNotFound, reason: v1alpha1.ReasonHarnessNotFound,
 			says: []string{`"gone"`, `parentRef of Harness "b"`},
 		},
 		"seventeen are too many": {
@@ -68,11 +74,17 @@ func TestChain(t *testing.T) {
 			problem: ChainTooLong, reason: v1alpha1.ReasonChainTooLong, says: []string{`"h1"`, "15"},
 		},
 		"its own parent": {
-			words: []string{"a>a"}, leaf: "a", want: "a", problem: ChainCycle, reason: v1alpha1.ReasonChainTooLong, says: []string{"a -> a"},
+			words: []string{
+				"a>a",
+			}, leaf: "a", want: "a", problem: ChainCycle, reason: v1alpha1.ReasonChainTooLong, says: []string{
+				"a -> a",
+			},
 		},
 		"a cycle above": {
 			words: []string{"a>b", "b>c", "c>b"}, leaf: "a", want: "c b a",
-			problem: ChainCycle, reason: v1alpha1.ReasonChainTooLong, says: []string{`"b" is its own ancestor`, "a -> b -> c -> b"},
+			problem: ChainCycle, reason: v1alpha1.ReasonChainTooLong, says: []string{
+				`"b" is its own ancestor`, "a -> b -> c -> b",
+			},
 		},
 		"a cycle of sixteen is a cycle": {
 			words: append(line(16)[:15], "h16>h1"), leaf: "h1", want: "h16 h15 h14 h13 h12 h11 h10 h9 h8 h7 h6 h5 h4 h3 h2 h1",
@@ -160,15 +172,23 @@ func TestFindBlocker(t *testing.T) {
 		"an active harness":                       {harness: harness(v1alpha1.LifecycleActive)},
 		"a harness without a lifecycle is active": {harness: harness("")},
 		"an archived harness": {
-			harness: harness(v1alpha1.LifecycleArchived), want: &Blocker{Dependency: DependencyHarness, State: DependencyArchived},
+			harness: harness(v1alpha1.LifecycleArchived), want: &Blocker{
+				Dependency: DependencyHarness, State: DependencyArchived,
+			},
 		},
-		"no harness":                         {want: &Blocker{Dependency: DependencyHarness, State: DependencyDeleted}},
-		"the harness comes before the agent": {named: true, want: &Blocker{Dependency: DependencyHarness, State: DependencyDeleted}},
-		"an active agent":                    {harness: harness(""), named: true, agent: agent(v1alpha1.LifecycleActive)},
+		"no harness": {want: &Blocker{Dependency: DependencyHarness, State: DependencyDeleted}},
+		"the harness comes before the agent": {
+			named: true, want: &Blocker{Dependency: DependencyHarness, State: DependencyDeleted},
+		},
+		"an active agent": {harness: harness(""), named: true, agent: agent(v1alpha1.LifecycleActive)},
 		"an archived agent": {
-			harness: harness(""), named: true, agent: agent(v1alpha1.LifecycleArchived), want: &Blocker{Dependency: DependencyAgent, State: DependencyArchived},
+			harness: harness(""), named: true, agent: agent(v1alpha1.LifecycleArchived), want: &Blocker{
+				Dependency: DependencyAgent, State: DependencyArchived,
+			},
 		},
-		"a named agent that does not exist": {harness: harness(""), named: true, want: &Blocker{Dependency: DependencyAgent, State: DependencyDeleted}},
+		"a named agent that does not exist": {
+			harness: harness(""), named: true, want: &Blocker{Dependency: DependencyAgent, State: DependencyDeleted},
+		},
 		"a missing ancestor comes before the agent": {
 			harness: harness(""), chain: missing, named: true,
 			want: &Blocker{Dependency: DependencyHarness, State: DependencyIncomplete, Problem: missing.Error()},
@@ -183,7 +203,8 @@ func TestFindBlocker(t *testing.T) {
 	}
 }
 
-// TestTheRemedyOfABlockerIsPossible checks that no remedy asks to change the Harness of a Session, which the API refuses.
+// TestTheRemedyOfABlockerIsPossible checks that no remedy asks to change the Harness of a Session, which the API
+// refuses.
 func TestTheRemedyOfABlockerIsPossible(t *testing.T) {
 	r := &Resolved{HarnessName: "h", AgentName: "a"}
 	for want, b := range map[string]Blocker{
@@ -240,8 +261,12 @@ func TestAChainThatDoesNotResolveInFullBlocks(t *testing.T) {
 		harnesses []*v1alpha1.Harness
 		says      string
 	}{
-		"a parent is missing":      {[]*v1alpha1.Harness{layer("h0", "h1")}, `Harness "h1", the parent of Harness "h0", does not exist`},
-		"a grandparent is missing": {[]*v1alpha1.Harness{layer("h0", "h1"), layer("h1", "h2")}, `Harness "h2", the parent of Harness "h1"`},
+		"a parent is missing": {
+			[]*v1alpha1.Harness{layer("h0", "h1")}, `Harness "h1", the parent of Harness "h0", does not exist`,
+		},
+		"a grandparent is missing": {
+			[]*v1alpha1.Harness{layer("h0", "h1"), layer("h1", "h2")}, `Harness "h2", the parent of Harness "h1"`,
+		},
 		"a cycle":                  {[]*v1alpha1.Harness{layer("h0", "h1"), layer("h1", "h0")}, "its own ancestor"},
 		"a chain that is too long": {long, "more than 15 ancestors"},
 	} {

@@ -25,8 +25,8 @@ func modelNamed(controls *v1alpha1.TurnControls) string {
 	return controls.ModelRef.Name
 }
 
-// Tuned returns a Model with the parameters that the controls of a message set in place of its own (CFG-09, LLM-06). The
-// given Model does not change.
+// Tuned returns a Model with the parameters that the controls of a message set in place of its own (CFG-09, LLM-06).
+// The given Model does not change.
 func Tuned(m *v1alpha1.Model, controls *v1alpha1.TurnControls) *v1alpha1.Model {
 	tuned := m.DeepCopy()
 	if controls == nil || controls.ReasoningEffort == "" {

@@ -34,8 +34,12 @@ func TestFold(t *testing.T) {
 			want: Effective{MaxIterations: 500, ToolConcurrency: v1alpha1.ToolConcurrencyParallel},
 		},
 		"prompts are trimmed, empty ones dropped, the others joined by a blank line": {
-			layers: []v1alpha1.ConfigLayer{{SystemPrompt: "  one\n"}, {SystemPrompt: " \n\t"}, {}, {SystemPrompt: "two\n\nthree "}},
-			want:   Effective{SystemPrompt: "one\n\ntwo\n\nthree", MaxIterations: 500, ToolConcurrency: v1alpha1.ToolConcurrencyParallel},
+			layers: []v1alpha1.ConfigLayer{
+				{SystemPrompt: "  one\n"}, {SystemPrompt: " \n\t"}, {}, {SystemPrompt: "two\n\nthree "},
+			},
+			want: Effective{
+				SystemPrompt: "one\n\ntwo\n\nthree", MaxIterations: 500, ToolConcurrency: v1alpha1.ToolConcurrencyParallel,
+			},
 		},
 		"the last layer that says it decides": {
 			layers: []v1alpha1.ConfigLayer{
@@ -46,10 +50,15 @@ func TestFold(t *testing.T) {
 		},
 		"a layer that says nothing changes nothing": {
 			layers: []v1alpha1.ConfigLayer{
-				{ModelRef: ref("big"), MaxIterations: number(3), ToolConcurrency: v1alpha1.ToolConcurrencySequential, Tools: refs("a")},
+				{
+					ModelRef: ref("big"), MaxIterations: number(3), ToolConcurrency: v1alpha1.ToolConcurrencySequential,
+					Tools: refs("a"),
+				},
 				{},
 			},
-			want: Effective{ModelRef: "big", MaxIterations: 3, ToolConcurrency: v1alpha1.ToolConcurrencySequential, Tools: []string{"a"}},
+			want: Effective{
+				ModelRef: "big", MaxIterations: 3, ToolConcurrency: v1alpha1.ToolConcurrencySequential, Tools: []string{"a"},
+			},
 		},
 		"tools add up, each once, where it first comes": {
 			layers: []v1alpha1.ConfigLayer{{Tools: refs("b", "a")}, {Tools: refs("a", "c")}, {Tools: refs("b", "d")}},

@@ -46,8 +46,9 @@ func permits(t *testing.T, n NetworkAccess, raw string) bool {
 func TestNetworkPatterns(t *testing.T) {
 	for pattern, test := range map[string]struct{ inside, outside string }{
 		"example.org": {
-			inside:  "https://example.org http://example.org:8080/a?b=c https://EXAMPLE.ORG./x",
-			outside: "https://www.example.org https://example.org.evil.net https://notexample.org https://evil.net/example.org https://evil.net?example.org https://example.org@evil.net",
+			inside: "https://example.org http://example.org:8080/a?b=c https://EXAMPLE.ORG./x",
+			outside: "https://www.example.org https://example.org.evil.net https://notexample.org " +
+				"https://evil.net/example.org https://evil.net?example.org https://example.org@evil.net",
 		},
 		"Example.ORG": {inside: "https://example.org"},
 		"*.example.org": {
@@ -59,22 +60,37 @@ func TestNetworkPatterns(t *testing.T) {
 			outside: "http://example.org https://example.org:8443 https://example.org.evil.net https://www.example.org",
 		},
 		"https://example.org:443/v1/": {
-			inside: "https://example.org/v1/ https://example.org/v1/a https://example.org/v1/a/./b https://example.org:0443/v1/a https://example.org/v1/a..b/...;c/x%252fy " +
+			inside: "https://example.org/v1/ https://example.org/v1/a https://example.org/v1/a/./b " +
+				"https://example.org:0443/v1/a https://example.org/v1/a..b/...;c/x%252fy " +
 				"https://example.org/v1/100%2525 https://example.org/v1/a?b=/../c https://example.org/v1/%5ca;b=..",
-			outside: "https://example.org/v1/a/../b https://example.org/v1/..;/admin https://example.org/v1/a/..;x=y/b https://example.org/v1/%252e%252e/admin " +
-				"https://example.org/v1/..%5Cadmin https://example.org/v1/a%5c..%5c..%5cadmin https://example.org/v1/.%252e%253b/admin https://example.org/v1/..%2fadmin " +
-				"https://example.org/v1/%25zz/%252e%252e/x https://example.org/v1/..%3fx https://example.org/v1/..%2523 https://example.org/v1/..%00/x https://example.org/v1/.%09. " +
-				"https://example.org/v1/..%20/x https://example.org/v1/%25252525252525252525252e https://example.org/v1 https://example.org/V1/a https://example.org/v2/ https://example.org/v1/../v2 https://example.org/v1/%2e%2e/v2 https://example.org/v1/..%2fv2 https://example.org//v1/",
+			outside: "https://example.org/v1/a/../b https://example.org/v1/..;/admin https://example.org/v1/a/..;x=y/b " +
+				"https://example.org/v1/%252e%252e/admin " +
+				"https://example.org/v1/..%5Cadmin https://example.org/v1/a%5c..%5c..%5cadmin " +
+				"https://example.org/v1/.%252e%253b/admin https://example.org/v1/..%2fadmin " +
+				"https://example.org/v1/%25zz/%252e%252e/x https://example.org/v1/..%3fx https://example.org/v1/..%2523 " +
+				"https://example.org/v1/..%00/x https://example.org/v1/.%09. " +
+				"https://example.org/v1/..%20/x https://example.org/v1/%25252525252525252525252e https://example.org/v1 " +
+				"https://example.org/V1/a https://example.org/v2/ https://example.org/v1/../v2 https://example.org/v1/%2e%2e/v2 " +
+				"https://example.org/v1/..%2fv2 https://example.org//v1/",
 		},
-		"https://example.org/v1":          {inside: "https://example.org/v1 https://example.org/v1/a https://example.org/v1beta", outside: "https://example.org/v"},
-		"http://example.org:80/":          {inside: "http://example.org http://example.org:80/x", outside: "https://example.org http://example.org:8080/"},
-		"https://example.org/a%20b/":      {inside: "https://example.org/a%20b/c", outside: "https://example.org/a%2520b/c https://example.org/a/"},
+		"https://example.org/v1": {
+			inside:  "https://example.org/v1 https://example.org/v1/a https://example.org/v1beta",
+			outside: "https://example.org/v",
+		},
+		"http://example.org:80/": {
+			inside: "http://example.org http://example.org:80/x", outside: "https://example.org http://example.org:8080/",
+		},
+		"https://example.org/a%20b/": {
+			inside: "https://example.org/a%20b/c", outside: "https://example.org/a%2520b/c https://example.org/a/",
+		},
 		"https://[2001:DB8:0:0::1]:8443/": {inside: "https://[2001:db8::1]:8443/x", outside: "https://[2001:db8::1]/x"},
-		"192.0.2.7":                       {inside: "https://192.0.2.7/ https://[::ffff:192.0.2.7]/", outside: "https://192.0.2.70/"},
-		"https://user@example.org/":       {outside: "https://example.org/ https://user@example.org/"},
-		"ftp://example.org/":              {outside: "ftp://example.org/ https://example.org/"},
-		"https://":                        {outside: "https://example.org/"},
-		"https://exa mple.org/":           {outside: "https://example.org/"},
+		"192.0.2.7": {
+			inside: "https://192.0.2.7/ https://[::ffff:192.0.2.7]/", outside: "https://192.0.2.70/",
+		},
+		"https://user@example.org/": {outside: "https://example.org/ https://user@example.org/"},
+		"ftp://example.org/":        {outside: "ftp://example.org/ https://example.org/"},
+		"https://":                  {outside: "https://example.org/"},
+		"https://exa mple.org/":     {outside: "https://example.org/"},
 	} {
 		t.Run(pattern, func(t *testing.T) {
 			patterns := []v1alpha1.NetworkPattern{v1alpha1.NetworkPattern(pattern)}
@@ -129,7 +145,9 @@ func TestBlockedHoweverItIsWritten(t *testing.T) {
 }
 
 func TestAURLWithoutAHost(t *testing.T) {
-	for lists, want := range map[string]bool{"": true, "-example.org": true, "example.org": false, "*.org -example.org": false} {
+	for lists, want := range map[string]bool{
+		"": true, "-example.org": true, "example.org": false, "*.org -example.org": false,
+	} {
 		if got := permits(t, foldLists(lists), "mailto:somebody"); got != want {
 			t.Errorf("with %q: permitted is %v", lists, got)
 		}
@@ -143,21 +161,61 @@ func TestLayersNarrow(t *testing.T) {
 		refused   string
 	}{
 		"no list": {permitted: "https://a.example"},
-		"the upper one's, when the lower has none": {lists: []string{"a.example", "", "-b.example"}, permitted: "https://a.example", refused: "https://c.example https://b.example"},
-		"the lower one's, when the upper has none": {lists: []string{"-b.example", "a.example"}, permitted: "https://a.example", refused: "https://c.example https://b.example"},
-		"what both allow":                          {lists: []string{"*.a.example b.example", "x.a.example *.b.example b.example c.example"}, permitted: "https://x.a.example https://b.example", refused: "https://a.example https://y.a.example https://c.example https://x.b.example"},
-		"a domain within a domain":                 {lists: []string{"*.example", "*.a.example"}, permitted: "https://a.example https://x.a.example", refused: "https://b.example https://example"},
-		"a domain as wide as the upper one":        {lists: []string{"*.example", "*.example"}, permitted: "https://x.example"},
-		"a host is no domain":                      {lists: []string{"a.example", "*.a.example"}, refused: "https://a.example https://x.a.example"},
-		"a URL within a domain":                    {lists: []string{"*.example", "https://a.example/v1/"}, permitted: "https://a.example/v1/x", refused: "https://a.example/v2 http://a.example/v1/"},
-		"a URL within a URL":                       {lists: []string{"https://a.example/v1/", "https://A.example:443/v1/x/"}, permitted: "https://a.example/v1/x/y", refused: "https://a.example/v1/y"},
-		"a URL that only seems to be within":       {lists: []string{"https://a.example/v1/", "https://a.example/v1/../v2/"}, refused: "https://a.example/v2/ https://a.example/v1/../v2/ https://a.example/v1/x"},
-		"a host is never within a URL":             {lists: []string{"https://a.example/", "a.example"}, refused: "https://a.example/"},
-		"nothing in common":                        {lists: []string{"a.example", "b.example"}, refused: "https://a.example https://b.example"},
-		"nothing in common, and nobody opens it":   {lists: []string{"a.example", "b.example", "a.example", "*.example"}, refused: "https://a.example https://b.example https://c.example"},
-		"blocks add up":                            {lists: []string{"-a.example", "-b.example", "*.example"}, permitted: "https://c.example", refused: "https://a.example https://b.example"},
-		"a host with a path that may lead upwards": {lists: []string{"a.example https://b.example/"}, permitted: "https://a.example/x/..;/y https://b.example/x/..;/y"},
-		"what is blocked stays so":                 {lists: []string{"-a.example", "a.example"}, refused: "https://a.example"},
+		"the upper one's, when the lower has none": {
+			lists: []string{"a.example", "", "-b.example"}, permitted: "https://a.example",
+			refused: "https://c.example https://b.example",
+		},
+		"the lower one's, when the upper has none": {
+			lists: []string{"-b.example", "a.example"}, permitted: "https://a.example",
+			refused: "https://c.example https://b.example",
+		},
+		"what both allow": {
+			lists:     []string{"*.a.example b.example", "x.a.example *.b.example b.example c.example"},
+			permitted: "https://x.a.example https://b.example",
+			refused:   "https://a.example https://y.a.example https://c.example https://x.b.example",
+		},
+		"a domain within a domain": {
+			lists: []string{"*.example", "*.a.example"}, permitted: "https://a.example https://x.a.example",
+			refused: "https://b.example https://example",
+		},
+		"a domain as wide as the upper one": {
+			lists: []string{"*.example", "*.example"}, permitted: "https://x.example",
+		},
+		"a host is no domain": {
+			lists: []string{"a.example", "*.a.example"}, refused: "https://a.example https://x.a.example",
+		},
+		"a URL within a domain": {
+			lists: []string{"*.example", "https://a.example/v1/"}, permitted: "https://a.example/v1/x",
+			refused: "https://a.example/v2 http://a.example/v1/",
+		},
+		"a URL within a URL": {
+			lists: []string{"https://a.example/v1/", "https://A.example:443/v1/x/"}, permitted: "https://a.example/v1/x/y",
+			refused: "https://a.example/v1/y",
+		},
+		"a URL that only seems to be within": {
+			lists:   []string{"https://a.example/v1/", "https://a.example/v1/../v2/"},
+			refused: "https://a.example/v2/ https://a.example/v1/../v2/ https://a.example/v1/x",
+		},
+		"a host is never within a URL": {
+			lists: []string{"https://a.example/", "a.example"}, refused: "https://a.example/",
+		},
+		"nothing in common": {
+			lists: []string{"a.example", "b.example"}, refused: "https://a.example https://b.example",
+		},
+		"nothing in common, and nobody opens it": {
+			lists:   []string{"a.example", "b.example", "a.example", "*.example"},
+			refused: "https://a.example https://b.example https://c.example",
+		},
+		"blocks add up": {
+			lists: []string{"-a.example", "-b.example", "*.example"}, permitted: "https://c.example",
+			refused: "https://a.example https://b.example",
+		},
+		"a host with a path that may lead upwards": {
+			lists: []string{"a.example https://b.example/"}, permitted: "https://a.example/x/..;/y https://b.example/x/..;/y",
+		},
+		"what is blocked stays so": {
+			lists: []string{"-a.example", "a.example"}, refused: "https://a.example",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := foldLists(test.lists...)
@@ -181,7 +239,9 @@ func TestNoLayerWidensWhatTheOthersPermit(t *testing.T) {
 	hosts := []string{"example", "a.example", "x.a.example", "b.example", "xa.example"}
 	pick := func() string {
 		host := hosts[random.Intn(len(hosts))]
-		return []string{host, "*." + host, "https://" + host + "/v1/", "https://" + host + "/", "http://" + host + "/v1"}[random.Intn(5)]
+		return []string{
+			host, "*." + host, "https://" + host + "/v1/", "https://" + host + "/", "http://" + host + "/v1",
+		}[random.Intn(5)]
 	}
 	permitted := 0
 	for range 20000 {
@@ -193,7 +253,9 @@ func TestNoLayerWidensWhatTheOthersPermit(t *testing.T) {
 			}
 			lists[i] = strings.Join(words, " ")
 		}
-		raw := []string{"https://", "http://"}[random.Intn(2)] + hosts[random.Intn(len(hosts))] + []string{"", "/v1/x", "/v1/../v2", "/v2"}[random.Intn(4)]
+		raw := []string{"https://", "http://"}[random.Intn(2)] + hosts[random.Intn(len(hosts))] + []string{
+			"", "/v1/x", "/v1/../v2", "/v2",
+		}[random.Intn(4)]
 		if !permits(t, foldLists(lists...), raw) {
 			continue
 		}
@@ -223,17 +285,36 @@ func TestBinds(t *testing.T) {
 		tool   *v1alpha1.ToolSpec
 		want   bool
 	}{
-		"a Job, without a list":                         {tool: job(v1alpha1.NetworkReachDefault), want: true},
-		"a Job":                                         {layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: job(v1alpha1.NetworkReachDefault)},
-		"a Job that says nothing of the network":        {layers: []v1alpha1.ConfigLayer{with("-a.example")}, tool: job("")},
-		"a Job without network":                         {layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: job(v1alpha1.NetworkReachNone), want: true},
-		"a request":                                     {layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: &v1alpha1.ToolSpec{HTTP: &v1alpha1.HTTPTool{}}, want: true},
-		"a client's":                                    {layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: &v1alpha1.ToolSpec{Client: &v1alpha1.ClientTool{}}, want: true},
-		"an exempt Job":                                 {layers: []v1alpha1.ConfigLayer{with("a.example", "other", "it"), {}}, tool: job(""), want: true},
-		"exempt in every list":                          {layers: []v1alpha1.ConfigLayer{with("a.example", "it"), {}, with("-b.example", "it")}, tool: job(""), want: true},
-		"exempt in the lower list alone":                {layers: []v1alpha1.ConfigLayer{with("a.example"), with("-b.example", "it")}, tool: job("")},
-		"exempt in the upper list alone":                {layers: []v1alpha1.ConfigLayer{with("a.example", "it"), with("-b.example")}, tool: job("")},
-		"exempt again below a list that does not do so": {layers: []v1alpha1.ConfigLayer{with("a.example", "it"), with("-b.example"), with("-c.example", "it")}, tool: job("")},
+		"a Job, without a list": {tool: job(v1alpha1.NetworkReachDefault), want: true},
+		"a Job": {
+			layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: job(v1alpha1.NetworkReachDefault),
+		},
+		"a Job that says nothing of the network": {layers: []v1alpha1.ConfigLayer{with("-a.example")}, tool: job("")},
+		"a Job without network": {
+			layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: job(v1alpha1.NetworkReachNone), want: true,
+		},
+		"a request": {
+			layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: &v1alpha1.ToolSpec{HTTP: &v1alpha1.HTTPTool{}}, want: true,
+		},
+		"a client's": {
+			layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: &v1alpha1.ToolSpec{Client: &v1alpha1.ClientTool{}},
+			want: true,
+		},
+		"an exempt Job": {
+			layers: []v1alpha1.ConfigLayer{with("a.example", "other", "it"), {}}, tool: job(""), want: true,
+		},
+		"exempt in every list": {
+			layers: []v1alpha1.ConfigLayer{with("a.example", "it"), {}, with("-b.example", "it")}, tool: job(""), want: true,
+		},
+		"exempt in the lower list alone": {
+			layers: []v1alpha1.ConfigLayer{with("a.example"), with("-b.example", "it")}, tool: job(""),
+		},
+		"exempt in the upper list alone": {
+			layers: []v1alpha1.ConfigLayer{with("a.example", "it"), with("-b.example")}, tool: job(""),
+		},
+		"exempt again below a list that does not do so": {
+			layers: []v1alpha1.ConfigLayer{with("a.example", "it"), with("-b.example"), with("-c.example", "it")}, tool: job(""),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := Fold(test.layers...).Network

@@ -28,11 +28,26 @@ func TestSeveralDefaultsAndCallsOfFallbacksAreNoted(t *testing.T) {
 		models   []v1alpha1.Model
 		want     []string
 	}{
-		"one default":       {models: []v1alpha1.Model{asDefault(someModel("a", metav1.ConditionTrue)), someModel("b", metav1.ConditionTrue)}},
-		"no default":        {models: []v1alpha1.Model{someModel("a", metav1.ConditionTrue)}},
-		"a named Model":     {modelRef: "b", models: []v1alpha1.Model{asDefault(someModel("a", metav1.ConditionTrue)), asDefault(someModel("b", metav1.ConditionTrue))}},
-		"two defaults":      {models: []v1alpha1.Model{asDefault(someModel("b", metav1.ConditionTrue)), asDefault(someModel("a", metav1.ConditionTrue))}, want: []string{`Model "a" is the default`, `another one is "b"`}},
-		"a fallback serves": {modelRef: "a", models: []v1alpha1.Model{keyless("a", "b"), someModel("b", metav1.ConditionTrue)}, want: []string{`Fallback "b" is called in place of Model "a"`, "(SecretMissing). Create it."}},
+		"one default": {
+			models: []v1alpha1.Model{asDefault(someModel("a", metav1.ConditionTrue)), someModel("b", metav1.ConditionTrue)},
+		},
+		"no default": {models: []v1alpha1.Model{someModel("a", metav1.ConditionTrue)}},
+		"a named Model": {
+			modelRef: "b",
+			models: []v1alpha1.Model{
+				asDefault(someModel("a", metav1.ConditionTrue)), asDefault(someModel("b", metav1.ConditionTrue)),
+			},
+		},
+		"two defaults": {
+			models: []v1alpha1.Model{
+				asDefault(someModel("b", metav1.ConditionTrue)), asDefault(someModel("a", metav1.ConditionTrue)),
+			},
+			want: []string{`Model "a" is the default`, `another one is "b"`},
+		},
+		"a fallback serves": {
+			modelRef: "a", models: []v1alpha1.Model{keyless("a", "b"), someModel("b", metav1.ConditionTrue)},
+			want: []string{`Fallback "b" is called in place of Model "a"`, "(SecretMissing). Create it."},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Resolved{Models: test.models, Effective: Effective{ModelRef: test.modelRef}}
@@ -56,10 +71,16 @@ func TestAModelThatHasNoKeyHoldsUpASessionUnlessAFallbackCanBeCalled(t *testing.
 		models    []v1alpha1.Model
 		reason    string
 	}{
-		"named":               {Effective{ModelRef: "a"}, []v1alpha1.Model{keyless("a")}, v1alpha1.ReasonModelNotReady},
-		"the default":         {Effective{}, []v1alpha1.Model{asDefault(keyless("a"))}, v1alpha1.ReasonModelNotReady},
-		"no fallback has one": {Effective{ModelRef: "a"}, []v1alpha1.Model{keyless("a", "b"), keyless("b")}, v1alpha1.ReasonModelNotReady},
-		"a fallback has one":  {Effective{ModelRef: "a"}, []v1alpha1.Model{keyless("a", "b", "c"), keyless("b"), someModel("c", metav1.ConditionTrue)}, ""},
+		"named":       {Effective{ModelRef: "a"}, []v1alpha1.Model{keyless("a")}, v1alpha1.ReasonModelNotReady},
+		"the default": {Effective{}, []v1alpha1.Model{asDefault(keyless("a"))}, v1alpha1.ReasonModelNotReady},
+		"no fallback has one": {
+			Effective{ModelRef: "a"}, []v1alpha1.Model{keyless("a", "b"), keyless("b")}, v1alpha1.ReasonModelNotReady,
+		},
+		"a fallback has one": {
+			Effective{ModelRef: "a"},
+			[]v1alpha1.Model{keyless("a", "b", "c"), keyless("b"), someModel("c", metav1.ConditionTrue)},
+			"",
+		},
 		"only a fallback has none": {
 			Effective{ModelRef: "c"}, []v1alpha1.Model{keyless("a"), someModel("c", metav1.ConditionTrue, "a")}, "",
 		},

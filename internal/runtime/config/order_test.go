@@ -73,10 +73,21 @@ func TestTheLayersOfASessionAreFoldedFromTheRootToTheSession(t *testing.T) {
 			"session", 5,
 		},
 		"a Session that says nothing": {
-			session(true, v1alpha1.ConfigLayer{}), "root\n\nmiddle\n\nleaf\n\nagent", []string{"root", "all", "middle", "leaf", "agent"}, "agent", 6,
+			session(true, v1alpha1.ConfigLayer{}), "root\n\nmiddle\n\nleaf\n\nagent", []string{
+				"root", "all", "middle", "leaf", "agent",
+			}, "agent", 6,
 		},
-		"no Agent":                          {session(false, v1alpha1.ConfigLayer{}), "root\n\nmiddle\n\nleaf", []string{"root", "all", "middle", "leaf"}, "leaf", 7},
-		"no Agent, and a Session that does": {session(false, layer("session", 5)), "root\n\nmiddle\n\nleaf\n\nsession", []string{"root", "all", "middle", "leaf", "session"}, "session", 5},
+		"no Agent": {
+			session(false, v1alpha1.ConfigLayer{}), "root\n\nmiddle\n\nleaf",
+			[]string{"root", "all", "middle", "leaf"},
+			"leaf",
+			7,
+		},
+		"no Agent, and a Session that does": {
+			session(false, layer("session", 5)), "root\n\nmiddle\n\nleaf\n\nsession",
+			[]string{"root", "all", "middle", "leaf", "session"},
+			"session", 5,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Resolve(source, test.session)

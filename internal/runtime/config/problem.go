@@ -26,8 +26,8 @@ const (
 
 // Problem returns the reason and message of a Ready condition for the named Models, Tools and capabilities that cannot
 // be used. The message names all of them and what to do. Both are empty if all can be used. Missing objects precede
-// objects that are not ready, because they may be the cause, and those precede Tools that the network access list cannot
-// restrict. model also returns the sentence on why a Model is not ready.
+// objects that are not ready, because they may be the cause, and those precede Tools that the network access list
+// cannot restrict. model also returns the sentence on why a Model is not ready.
 func (e Effective) Problem(
 	model func(name string) (Presence, string), tool func(name string) Presence,
 ) (reason, message string) {

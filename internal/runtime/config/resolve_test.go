@@ -31,14 +31,22 @@ func TestResolveModel(t *testing.T) {
 		models            []v1alpha1.Model
 		want              string
 	}{
-		"the controls come first":                           {controls: "plain", layered: "other", models: models, want: "plain"},
-		"then the layers":                                   {layered: "other", models: models, want: "other"},
-		"a name in the controls that is missing is skipped": {controls: "gone", layered: "other", models: models, want: "other"},
-		"both missing gives the default":                    {controls: "gone", layered: "lost", models: models, want: "a-default"},
-		"of several defaults the newest, then by name":      {models: models, want: "a-default"},
-		"the order of the list does not matter":             {models: []v1alpha1.Model{models[2], models[1], models[0]}, want: "a-default"},
-		"only the value true makes a default":               {models: models[3:]},
-		"no model at all":                                   {controls: "gone"},
+		"the controls come first": {
+			controls: "plain", layered: "other", models: models, want: "plain",
+		},
+		"then the layers": {layered: "other", models: models, want: "other"},
+		"a name in the controls that is missing is skipped": {
+			controls: "gone", layered: "other", models: models, want: "other",
+		},
+		"both missing gives the default": {
+			controls: "gone", layered: "lost", models: models, want: "a-default",
+		},
+		"of several defaults the newest, then by name": {models: models, want: "a-default"},
+		"the order of the list does not matter": {
+			models: []v1alpha1.Model{models[2], models[1], models[0]}, want: "a-default",
+		},
+		"only the value true makes a default": {models: models[3:]},
+		"no model at all":                     {controls: "gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, ok := ResolveModel(test.controls, test.layered, test.models)
@@ -74,7 +82,9 @@ func TestProblem(t *testing.T) {
 			reason:    v1alpha1.ReasonModelNotFound, says: []string{`Model "gone"`, "Create it", `Tool "lost"`},
 		},
 		"the model is not ready": {
-			effective: Effective{ModelRef: "slow", Tools: []string{"a"}}, reason: v1alpha1.ReasonModelNotReady, says: []string{`Model "slow"`},
+			effective: Effective{
+				ModelRef: "slow", Tools: []string{"a"},
+			}, reason: v1alpha1.ReasonModelNotReady, says: []string{`Model "slow"`},
 		},
 		"a tool is missing": {
 			effective: Effective{Tools: []string{"a", "lost"}},
@@ -85,7 +95,9 @@ func TestProblem(t *testing.T) {
 			reason:    v1alpha1.ReasonToolNotFound, says: []string{"2 Tools", `"lost", "gone"`},
 		},
 		"a tool is not ready": {
-			effective: Effective{Tools: []string{"broken"}}, reason: v1alpha1.ReasonToolNotReady, says: []string{`Tool "broken"`},
+			effective: Effective{
+				Tools: []string{"broken"},
+			}, reason: v1alpha1.ReasonToolNotReady, says: []string{`Tool "broken"`},
 		},
 		"tools are not ready": {
 			effective: Effective{Tools: []string{"broken", "torn"}},
@@ -96,23 +108,33 @@ func TestProblem(t *testing.T) {
 			reason:    v1alpha1.ReasonToolNotFound, says: []string{`"lost"`, `"slow"`, `"broken"`},
 		},
 		"the model comes before the tools": {
-			effective: Effective{ModelRef: "slow", Tools: []string{"broken"}}, reason: v1alpha1.ReasonModelNotReady, says: []string{`"slow"`},
+			effective: Effective{
+				ModelRef: "slow", Tools: []string{"broken"},
+			}, reason: v1alpha1.ReasonModelNotReady, says: []string{`"slow"`},
 		},
 		"a tool is not held by the list": {
-			effective: Effective{Tools: []string{"a", "far"}}, reason: v1alpha1.ReasonNetworkAccessUnenforceable, says: []string{`"far"`, "None", "exemptTools"},
+			effective: Effective{Tools: []string{"a", "far"}}, reason: v1alpha1.ReasonNetworkAccessUnenforceable, says: []string{
+				`"far"`, "None", "exemptTools",
+			},
 		},
 		"tools are not held by the list": {
-			effective: Effective{Tools: []string{"wide", "far"}}, reason: v1alpha1.ReasonNetworkAccessUnenforceable, says: []string{`"wide", "far"`},
+			effective: Effective{
+				Tools: []string{"wide", "far"},
+			}, reason: v1alpha1.ReasonNetworkAccessUnenforceable, says: []string{`"wide", "far"`},
 		},
 		"not ready comes before not held": {
-			effective: Effective{Tools: []string{"far", "broken"}}, reason: v1alpha1.ReasonToolNotReady, says: []string{`"broken"`},
+			effective: Effective{
+				Tools: []string{"far", "broken"},
+			}, reason: v1alpha1.ReasonToolNotReady, says: []string{`"broken"`},
 		},
 		"a capability is not known": {
 			effective: Effective{ModelRef: "slow", Capabilities: []string{"current_time", "flight"}},
 			reason:    v1alpha1.ReasonCapabilityNotFound,
 			says:      []string{"no capability", "names: flight.", "current_time, stateless_todo_list", `"slow"`},
 		},
-		"the capabilities are known":         {effective: Effective{Capabilities: []string{"stateless_todo_list", "current_time"}}},
+		"the capabilities are known": {
+			effective: Effective{Capabilities: []string{"stateless_todo_list", "current_time"}},
+		},
 		"no model named needs none to exist": {effective: Effective{Tools: []string{"a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

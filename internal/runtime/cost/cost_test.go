@@ -31,20 +31,46 @@ func TestACallCostsItsTokensTimesThePrice(t *testing.T) {
 		usage model.Usage
 		want  string
 	}{
-		"a million of each":             {dollars("3", "15"), model.Usage{InputTokens: 1e6, OutputTokens: 1e6}, "18"},
-		"a few":                         {dollars("3", "15"), model.Usage{InputTokens: 120, OutputTokens: 34}, "0.00087"},
-		"what floats get wrong":         {dollars("0.1", "0.2"), model.Usage{InputTokens: 1e6, OutputTokens: 1e6}, "0.3"},
-		"the least":                     {dollars("0.000001", "0"), model.Usage{InputTokens: 1}, "0.000000000001"},
-		"nothing":                       {dollars("0", "0.000000"), model.Usage{InputTokens: 5, OutputTokens: 5}, "0"},
-		"an input alone":                {dollars("0.25", "2"), model.Usage{InputTokens: 8}, "0.000002"},
-		"an output alone":               {dollars("0.25", "2"), model.Usage{OutputTokens: 8}, "0.000016"},
-		"more than 64 bits":             {dollars("999999.999999", "999999.999999"), model.Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64}, "18446744073691104869.926290448386"},
-		"a cache":                       {cached("3", "0.3", "3.75", "15"), model.Usage{InputTokens: 1125, CacheReadTokens: 1000, CacheWriteTokens: 100, OutputTokens: 15}, "0.000975"},
-		"a cache without its own price": {dollars("3", "15"), model.Usage{InputTokens: 1125, CacheReadTokens: 1000, CacheWriteTokens: 100, OutputTokens: 15}, "0.0036"},
-		"a cache that is free":          {cached("3", "0", "0", "15"), model.Usage{InputTokens: 1125, CacheReadTokens: 1000, CacheWriteTokens: 100}, "0.000075"},
-		"more from the cache than read": {cached("3", "0.3", "3.75", "15"), model.Usage{InputTokens: 10, CacheReadTokens: 1000, CacheWriteTokens: 1000}, "0.000003"},
-		"more put there than is left":   {cached("3", "0.3", "4", "15"), model.Usage{InputTokens: 10, CacheReadTokens: 4, CacheWriteTokens: 1000}, "0.0000252"},
-		"nonsense from the server":      {cached("3", "0.3", "4", "15"), model.Usage{InputTokens: 10, CacheReadTokens: -5, CacheWriteTokens: -5, OutputTokens: -7}, "0.00003"},
+		"a million of each":     {dollars("3", "15"), model.Usage{InputTokens: 1e6, OutputTokens: 1e6}, "18"},
+		"a few":                 {dollars("3", "15"), model.Usage{InputTokens: 120, OutputTokens: 34}, "0.00087"},
+		"what floats get wrong": {dollars("0.1", "0.2"), model.Usage{InputTokens: 1e6, OutputTokens: 1e6}, "0.3"},
+		"the least":             {dollars("0.000001", "0"), model.Usage{InputTokens: 1}, "0.000000000001"},
+		"nothing":               {dollars("0", "0.000000"), model.Usage{InputTokens: 5, OutputTokens: 5}, "0"},
+		"an input alone":        {dollars("0.25", "2"), model.Usage{InputTokens: 8}, "0.000002"},
+		"an output alone":       {dollars("0.25", "2"), model.Usage{OutputTokens: 8}, "0.000016"},
+		"more than 64 bits": {
+			dollars("999999.999999", "999999.999999"),
+			model.Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64},
+			"18446744073691104869.926290448386",
+		},
+		"a cache": {
+			cached("3", "0.3", "3.75", "15"),
+			model.Usage{InputTokens: 1125, CacheReadTokens: 1000, CacheWriteTokens: 100, OutputTokens: 15},
+			"0.000975",
+		},
+		"a cache without its own price": {
+			dollars("3", "15"),
+			model.Usage{InputTokens: 1125, CacheReadTokens: 1000, CacheWriteTokens: 100, OutputTokens: 15},
+			"0.0036",
+		},
+		"a cache that is free": {
+			cached("3", "0", "0", "15"),
+			model.Usage{InputTokens: 1125, CacheReadTokens: 1000, CacheWriteTokens: 100},
+			"0.000075",
+		},
+		"more from the cache than read": {
+			cached("3", "0.3", "3.75", "15"),
+			model.Usage{InputTokens: 10, CacheReadTokens: 1000, CacheWriteTokens: 1000},
+			"0.000003",
+		},
+		"more put there than is left": {
+			cached("3", "0.3", "4", "15"), model.Usage{InputTokens: 10, CacheReadTokens: 4, CacheWriteTokens: 1000}, "0.0000252",
+		},
+		"nonsense from the server": {
+			cached("3", "0.3", "4", "15"),
+			model.Usage{InputTokens: 10, CacheReadTokens: -5, CacheWriteTokens: -5, OutputTokens: -7},
+			"0.00003",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Of(test.price, test.usage)
@@ -96,16 +122,30 @@ func TestCostsAddUpByCurrency(t *testing.T) {
 		want     []v1alpha1.Cost
 		ok       bool
 	}{
-		"nothing to nothing":       {nil, nil, nil, true},
-		"the first":                {nil, []v1alpha1.Cost{usd}, []v1alpha1.Cost{usd}, true},
-		"nothing to one":           {[]v1alpha1.Cost{usd}, nil, []v1alpha1.Cost{usd}, true},
-		"the same currency":        {[]v1alpha1.Cost{usd}, []v1alpha1.Cost{usd}, []v1alpha1.Cost{{Currency: "USD", Amount: "1.8"}}, true},
-		"another one":              {[]v1alpha1.Cost{usd}, []v1alpha1.Cost{eur}, []v1alpha1.Cost{eur, usd}, true},
-		"both":                     {[]v1alpha1.Cost{eur}, []v1alpha1.Cost{usd, eur}, []v1alpha1.Cost{{Currency: "EUR", Amount: "4"}, usd}, true},
-		"to a full list":           {full, []v1alpha1.Cost{usd}, append(slices.Clone(full[:3]), v1alpha1.Cost{Currency: "USD", Amount: "1.000000000001"}), true},
-		"no room":                  {full, []v1alpha1.Cost{usd, {Currency: "JPY", Amount: "1"}}, full, false},
-		"what is none":             {full, []v1alpha1.Cost{{Currency: "USD", Amount: "-1"}}, full, false},
-		"to what somebody changed": {[]v1alpha1.Cost{{Currency: "USD", Amount: "much"}}, []v1alpha1.Cost{usd}, []v1alpha1.Cost{{Currency: "USD", Amount: "much"}}, false},
+		"nothing to nothing": {nil, nil, nil, true},
+		"the first":          {nil, []v1alpha1.Cost{usd}, []v1alpha1.Cost{usd}, true},
+		"nothing to one":     {[]v1alpha1.Cost{usd}, nil, []v1alpha1.Cost{usd}, true},
+		"the same currency": {
+			[]v1alpha1.Cost{usd}, []v1alpha1.Cost{usd}, []v1alpha1.Cost{{Currency: "USD", Amount: "1.8"}}, true,
+		},
+		"another one": {[]v1alpha1.Cost{usd}, []v1alpha1.Cost{eur}, []v1alpha1.Cost{eur, usd}, true},
+		"both": {
+			[]v1alpha1.Cost{eur}, []v1alpha1.Cost{usd, eur}, []v1alpha1.Cost{{Currency: "EUR", Amount: "4"}, usd}, true,
+		},
+		"to a full list": {
+			full,
+			[]v1alpha1.Cost{usd},
+			append(slices.Clone(full[:3]), v1alpha1.Cost{Currency: "USD", Amount: "1.000000000001"}),
+			true,
+		},
+		"no room":      {full, []v1alpha1.Cost{usd, {Currency: "JPY", Amount: "1"}}, full, false},
+		"what is none": {full, []v1alpha1.Cost{{Currency: "USD", Amount: "-1"}}, full, false},
+		"to what somebody changed": {
+			[]v1alpha1.Cost{{Currency: "USD", Amount: "much"}},
+			[]v1alpha1.Cost{usd},
+			[]v1alpha1.Cost{{Currency: "USD", Amount: "much"}},
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, added := slices.Clone(test.to), slices.Clone(test.more)

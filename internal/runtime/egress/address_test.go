@@ -97,7 +97,9 @@ func TestTheOperatorAllowsMore(t *testing.T) {
 // FuzzAddresses compares the rules with what the standard library says of addresses, in each way to write an IPv4
 // address within IPv6.
 func FuzzAddresses(f *testing.F) {
-	for _, seed := range []string{"127.0.0.1", "8.8.8.8", "169.254.169.254", "100.64.0.1", "fe80::1", "fd00::1", "2606:4700::1", "64:ff9b::a00:1"} {
+	for _, seed := range []string{
+		"127.0.0.1", "8.8.8.8", "169.254.169.254", "100.64.0.1", "fe80::1", "fd00::1", "2606:4700::1", "64:ff9b::a00:1",
+	} {
 		address := netip.MustParseAddr(seed).As16()
 		f.Add(address[:])
 	}

@@ -158,7 +158,9 @@ func TestAnAnswerOfAnyStatusIsAnAnswer(t *testing.T) {
 func TestABodyIsReadUpToItsLimit(t *testing.T) {
 	s := newSite(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Query().Get("say")) })
 	c, _ := newClient(nil, s)
-	for text, want := range map[string]bool{"": false, "123": false, "1234": false, "12345": true, strings.Repeat("1", 6000): true} {
+	for text, want := range map[string]bool{
+		"": false, "123": false, "1234": false, "12345": true, strings.Repeat("1", 6000): true,
+	} {
 		r := get(s.at("/?say=" + text))
 		r.MaxBody = 4
 		answer, err := c.Do(t.Context(), r)
@@ -176,7 +178,10 @@ func TestWithoutLeaveNothingPrivateIsReached(t *testing.T) {
 	c, resolver := newClient(func(o *Options) { o.Allow = nil }, s)
 	resolver.answers["inside.example"] = []string{"10.96.0.1 169.254.169.254 ::1"}
 	resolver.answers["mapped.example"] = []string{"::ffff:127.0.0.1"}
-	for _, host := range []string{"example.com", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "inside.example", "mapped.example", "169.254.169.254", "0.0.0.0"} {
+	for _, host := range []string{
+		"example.com", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "inside.example", "mapped.example", "169.254.169.254",
+		"0.0.0.0",
+	} {
 		_, err := c.Do(t.Context(), get("https://"+host+":"+s.port))
 		expect(t, err, ReasonRefused, false)
 	}
@@ -353,17 +358,26 @@ func TestFailuresAreToldApart(t *testing.T) {
 		sent    bool
 		status  int
 	}{
-		"nobody listens":         {url: "https://" + refusing, want: ReasonUnreachable},
-		"no such host":           {url: "https://nowhere.example", want: ReasonRefused},
-		"no handshake":           {url: "https://" + silent.Addr().String(), change: func(o *Options) { o.ConnectTimeout = 50 * time.Millisecond }, want: ReasonUnreachable},
-		"no handshake in time":   {url: "https://" + silent.Addr().String(), timeout: 50 * time.Millisecond, want: ReasonTimeout},
-		"not trusted":            {url: other.at("/"), change: func(o *Options) { o.Roots = x509.NewCertPool() }, want: ReasonUntrusted},
+		"nobody listens": {url: "https://" + refusing, want: ReasonUnreachable},
+		"no such host":   {url: "https://nowhere.example", want: ReasonRefused},
+		"no handshake": {
+			url: "https://" + silent.Addr().String(), change: func(o *Options) { o.ConnectTimeout = 50 * time.Millisecond },
+			want: ReasonUnreachable,
+		},
+		"no handshake in time": {
+			url: "https://" + silent.Addr().String(), timeout: 50 * time.Millisecond, want: ReasonTimeout,
+		},
+		"not trusted": {
+			url: other.at("/"), change: func(o *Options) { o.Roots = x509.NewCertPool() }, want: ReasonUntrusted,
+		},
 		"a certificate of other": {url: "https://other.example:" + other.port, want: ReasonUntrusted},
 		"broken off":             {url: s.at("/abort"), want: ReasonLost, sent: true},
 		"no answer":              {url: s.at("/hang"), change: short, want: ReasonTimeout, sent: true},
 		"no answer in all":       {url: s.at("/hang"), timeout: 100 * time.Millisecond, want: ReasonTimeout, sent: true},
 		"half an answer":         {url: s.at("/half"), want: ReasonLost, sent: true, status: 200},
-		"half an answer in time": {url: s.at("/stall"), timeout: 300 * time.Millisecond, want: ReasonTimeout, sent: true, status: 200},
+		"half an answer in time": {
+			url: s.at("/stall"), timeout: 300 * time.Millisecond, want: ReasonTimeout, sent: true, status: 200,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, resolver := newClient(test.change, s)

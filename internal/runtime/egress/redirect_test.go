@@ -77,7 +77,9 @@ func TestARedirectIsFollowedAsBrowsersDo(t *testing.T) {
 func TestAnotherPlaceGetsNeitherHeadersNorSecrets(t *testing.T) {
 	first, second := newSite(t, redirecting), newSite(t, redirecting)
 	c, _ := newClient(nil, first, second)
-	for name, to := range map[string]string{"another port": second.at("/"), "another host": "https://127.0.0.1:" + first.port + "/"} {
+	for name, to := range map[string]string{
+		"another port": second.at("/"), "another host": "https://127.0.0.1:" + first.port + "/",
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := Request{
 				Method:  "POST",

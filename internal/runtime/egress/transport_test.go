@@ -138,21 +138,32 @@ func TestALibraryReachesListedHostsAndPublicAddressesOnly(t *testing.T) {
 		change  func(*http.Request)
 		want    Reason
 	}{
-		"loopback by name":        {url: s.at("/"), options: all, want: ReasonRefused},
-		"loopback":                {url: "https://127.0.0.1:" + s.port, options: all, want: ReasonRefused},
-		"loopback of IPv6":        {url: "https://[::1]:" + s.port, options: all, want: ReasonRefused},
-		"a name within":           {url: "https://inside.example:" + s.port, options: all, want: ReasonRefused},
-		"metadata":                {url: "https://169.254.169.254/latest", options: all, want: ReasonRefused},
-		"no such host":            {url: "https://nowhere.example/", options: all, want: ReasonRefused},
-		"a host that is not on":   {url: "https://127.0.0.1:" + s.port, options: s.hosts(), allow: true, want: ReasonRefused},
-		"another port":            {url: "https://example.com/", options: s.hosts(), allow: true, want: ReasonRefused},
-		"no list":                 {url: s.at("/"), allow: true, want: ReasonRefused},
-		"without encryption":      {url: "http://example.com:" + s.port, options: all, allow: true, want: ReasonInvalid},
-		"a user":                  {url: "https://hidden:hidden@example.com:" + s.port, options: all, allow: true, want: ReasonInvalid},
-		"a name that is none":     {url: "https://exämple.com", options: all, allow: true, want: ReasonInvalid},
-		"another host on top":     {url: s.at("/"), options: all, allow: true, change: func(r *http.Request) { r.Host = "inside.example" }, want: ReasonInvalid},
-		"a header that is none":   {url: s.at("/"), options: all, allow: true, change: func(r *http.Request) { r.Header["A b"] = []string{"hidden"} }, want: ReasonInvalid},
-		"a header with two lines": {url: s.at("/"), options: all, allow: true, change: func(r *http.Request) { r.Header["A"] = []string{"hidden\r\nB: c"} }, want: ReasonInvalid},
+		"loopback by name":      {url: s.at("/"), options: all, want: ReasonRefused},
+		"loopback":              {url: "https://127.0.0.1:" + s.port, options: all, want: ReasonRefused},
+		"loopback of IPv6":      {url: "https://[::1]:" + s.port, options: all, want: ReasonRefused},
+		"a name within":         {url: "https://inside.example:" + s.port, options: all, want: ReasonRefused},
+		"metadata":              {url: "https://169.254.169.254/latest", options: all, want: ReasonRefused},
+		"no such host":          {url: "https://nowhere.example/", options: all, want: ReasonRefused},
+		"a host that is not on": {url: "https://127.0.0.1:" + s.port, options: s.hosts(), allow: true, want: ReasonRefused},
+		"another port":          {url: "https://example.com/", options: s.hosts(), allow: true, want: ReasonRefused},
+		"no list":               {url: s.at("/"), allow: true, want: ReasonRefused},
+		"without encryption":    {url: "http://example.com:" + s.port, options: all, allow: true, want: ReasonInvalid},
+		"a user": {
+			url: "https://hidden:hidden@example.com:" + s.port, options: all, allow: true, want: ReasonInvalid,
+		},
+		"a name that is none": {url: "https://exämple.com", options: all, allow: true, want: ReasonInvalid},
+		"another host on top": {
+			url: s.at("/"), options: all, allow: true, change: func(r *http.Request) { r.Host = "inside.example" },
+			want: ReasonInvalid,
+		},
+		"a header that is none": {
+			url: s.at("/"), options: all, allow: true, change: func(r *http.Request) { r.Header["A b"] = []string{"hidden"} },
+			want: ReasonInvalid,
+		},
+		"a header with two lines": {
+			url: s.at("/"), options: all, allow: true,
+			change: func(r *http.Request) { r.Header["A"] = []string{"hidden\r\nB: c"} }, want: ReasonInvalid,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, resolver := newClient(func(o *Options) {
@@ -250,7 +261,9 @@ func TestALibraryTrustsWhoTheClientTrusts(t *testing.T) {
 func TestABodyIsHandedOnUpToItsLimit(t *testing.T) {
 	s := newSite(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Query().Get("say")) })
 	c, _ := newClient(nil, s)
-	for text, fine := range map[string]bool{"": true, "123": true, "1234": true, "12345": false, strings.Repeat("1", 6000): false} {
+	for text, fine := range map[string]bool{
+		"": true, "123": true, "1234": true, "12345": false, strings.Repeat("1", 6000): false,
+	} {
 		options := s.hosts()
 		options.MaxBody = 4
 		answer, err := post(t, c.HTTPClient(options), s.at("/?say="+text), "", nil)

@@ -33,14 +33,20 @@ func TestLifecycleEventsHaveTheTurnContextAlone(t *testing.T) {
 		{"turn.started", f.TurnStarted("hi"), `{"turn_id":"TURN","input_message_id":"message-id","input_content":"hi"}`},
 		{"turn.started", f.TurnStarted(""), `{"turn_id":"TURN","input_message_id":"message-id"}`},
 		{
-			"turn.completed", f.TurnCompleted(TurnCompleted{Iterations: 2, Usage: UsageOf(v1alpha1.Usage{InputTokens: 1, OutputTokens: 2, TotalTokens: 3})}),
-			`{"turn_id":"TURN","iterations":2,"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3},"status":"completed"}`,
+			"turn.completed", f.TurnCompleted(
+				TurnCompleted{Iterations: 2, Usage: UsageOf(v1alpha1.Usage{InputTokens: 1, OutputTokens: 2, TotalTokens: 3})},
+			),
+			`{"turn_id":"TURN","iterations":2,"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3},` +
+				`"status":"completed"}`,
 		},
 		{
 			"turn.failed", f.TurnFailed(TurnFailed{Error: "why", ErrorCode: "code", ErrorFields: map[string]string{"a": "b"}}),
 			`{"turn_id":"TURN","error":"why","error_code":"code","error_fields":{"a":"b"}}`,
 		},
-		{"turn.failed", f.TurnFailed(TurnFailed{Error: "why", ErrorFields: map[string]string{}}), `{"turn_id":"TURN","error":"why"}`},
+		{
+			"turn.failed", f.TurnFailed(TurnFailed{Error: "why", ErrorFields: map[string]string{}}),
+			`{"turn_id":"TURN","error":"why"}`,
+		},
 		{"session.idled", f.SessionIdled(SessionIdled{}), `{"turn_id":"TURN"}`},
 		{
 			"output.message.completed", f.OutputMessage(OutputMessageCompleted{Message: Message{ID: "m", Role: RoleAssistant}}),
@@ -117,7 +123,9 @@ func TestSpansNestAndArePairedOverProcesses(t *testing.T) {
 	spans := map[string]bool{}
 	for _, span := range []string{
 		TurnSpan(identity.Turn), act.Context[ContextSpan], started.Context[ContextSpan],
-		factory().Step(2, 2).ActStarted(ActStarted{}).Context[ContextSpan], factory().Step(3, 1).ActStarted(ActStarted{}).Context[ContextSpan],
+		factory().Step(2, 2).ActStarted(
+			ActStarted{},
+		).Context[ContextSpan], factory().Step(3, 1).ActStarted(ActStarted{}).Context[ContextSpan],
 		first.ToolStarted(ToolStarted{ToolCall: ToolCall{ID: "1-1"}}).Context[ContextSpan],
 	} {
 		if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(span) || spans[span] {
@@ -150,22 +158,39 @@ func TestStepEventsSayTheirTurnAndData(t *testing.T) {
 		data  string
 	}{
 		{"reason.started", s.ReasonStarted(ReasonStarted{Iteration: 1, Model: "m"}), `{"iteration":1,"model":"m"}`},
-		{"transcript.repaired", s.TranscriptRepaired(TranscriptRepaired{"1-0", "tool", ActionReplay}), `{"tool_call_id":"1-0","tool_name":"tool","action":"replay"}`},
+		{
+			"transcript.repaired", s.TranscriptRepaired(TranscriptRepaired{"1-0", "tool", ActionReplay}),
+			`{"tool_call_id":"1-0","tool_name":"tool","action":"replay"}`,
+		},
 		{
 			"output.message.started", s.OutputMessageStarted(OutputMessageStarted{MessageID: "m"}),
 			`{"turn_id":"6f8a1c9e-0000-4000-8000-00000000abcd","message_id":"m"}`,
 		},
-		{"llm.generation", s.LLMGeneration(LLMGeneration{Success: true}), `{"message_count":0,"tool_count":0,"tool_call_count":0,"success":true}`},
+		{
+			"llm.generation", s.LLMGeneration(LLMGeneration{Success: true}),
+			`{"message_count":0,"tool_count":0,"tool_call_count":0,"success":true}`,
+		},
 		{
 			"output.message.completed", s.OutputMessageCompleted(OutputMessageCompleted{ResponseID: "r"}),
 			`{"message":{"id":"","role":"","content":null},"response_id":"r"}`,
 		},
 		{"reason.recovered", s.ReasonRecovered(ReasonRecovered{Mode: RecoveredRestart}), `{"mode":"restart","length":0}`},
-		{"reason.completed", s.ReasonCompleted(ReasonCompleted{Error: "e"}), `{"success":false,"has_tool_calls":false,"tool_call_count":0,"error":"e"}`},
-		{"act.started", s.ActStarted(ActStarted{ToolCalls: []CallSummary{{"1-0", "tool"}}}), `{"tool_calls":[{"id":"1-0","name":"tool"}]}`},
-		{"act.completed", s.ActCompleted(ActCompleted{Completed: true}), `{"completed":true,"success_count":0,"error_count":0}`},
 		{
-			"tool.call_requested", s.ToolCallRequested(ToolCallRequested{ToolCalls: []RequestedCall{{ID: "1-0", Name: "tool", Arguments: "{"}}}),
+			"reason.completed", s.ReasonCompleted(ReasonCompleted{Error: "e"}),
+			`{"success":false,"has_tool_calls":false,"tool_call_count":0,"error":"e"}`,
+		},
+		{
+			"act.started", s.ActStarted(ActStarted{ToolCalls: []CallSummary{{"1-0", "tool"}}}),
+			`{"tool_calls":[{"id":"1-0","name":"tool"}]}`,
+		},
+		{
+			"act.completed", s.ActCompleted(ActCompleted{Completed: true}),
+			`{"completed":true,"success_count":0,"error_count":0}`,
+		},
+		{
+			"tool.call_requested", s.ToolCallRequested(
+				ToolCallRequested{ToolCalls: []RequestedCall{{ID: "1-0", Name: "tool", Arguments: "{"}}},
+			),
 			`{"tool_calls":[{"id":"1-0","name":"tool","arguments":"{"}]}`,
 		},
 		{
@@ -173,8 +198,11 @@ func TestStepEventsSayTheirTurnAndData(t *testing.T) {
 			`{"tool_call":{"id":"1-0","name":"tool","arguments":"{"}}`,
 		},
 		{
-			"tool.completed", s.ToolCompleted(ToolCompleted{ToolCallID: "1-0", ToolName: "tool", Status: StatusSuccess, Success: true, Result: []Part{Text("")}}),
-			`{"tool_call_id":"1-0","tool_name":"tool","success":true,"status":"success","result":[{"type":"text"}],"fence":"NONCE"}`,
+			"tool.completed", s.ToolCompleted(
+				ToolCompleted{ToolCallID: "1-0", ToolName: "tool", Status: StatusSuccess, Success: true, Result: []Part{Text("")}},
+			),
+			`{"tool_call_id":"1-0","tool_name":"tool","success":true,"status":"success","result":[{"type":"text"}],` +
+				`"fence":"NONCE"}`,
 		},
 	} {
 		got := regexp.MustCompile(`"fence":"[0-9a-f]{16}"`).ReplaceAllString(string(test.event.Data.Raw), `"fence":"NONCE"`)
@@ -217,7 +245,8 @@ func TestEnvelopeIsTheWireForm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"id":"` + e.ID + `","type":"session.activated","ts":"2026-03-04T04:06:07.123Z","session_id":"session-uid","sequence":42,` +
+	want := `{"id":"` + e.ID + `","type":"session.activated","ts":"2026-03-04T04:06:07.123Z","session_id":"session-uid",` +
+		`"sequence":42,` +
 		`"context":{"input_message_id":"message-id","turn_id":"6f8a1c9e-0000-4000-8000-00000000abcd"},` +
 		`"data":{"turn_id":"6f8a1c9e-0000-4000-8000-00000000abcd","input_message_id":"message-id"}}`
 	if string(raw) != want {

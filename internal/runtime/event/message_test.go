@@ -53,17 +53,27 @@ func TestToolResultConversion(t *testing.T) {
 		want   string // the result as JSON, "absent" without any
 		images []Part
 	}{
-		"no result":                    {nil, "", "absent", nil},
-		"no result, an error":          {nil, "failed", "absent", nil},
-		"nothing in it":                {[]Part{}, "", "null", nil},
-		"one text":                     {[]Part{Text("a \"b\"")}, "", `"a \"b\""`, nil},
-		"an empty text":                {[]Part{Text("")}, "", `""`, nil},
-		"two texts":                    {[]Part{Text("a"), Text("")}, "", `[{"type":"text","text":"a"},{"type":"text","text":""}]`, nil},
-		"an image alone":               {[]Part{image}, "", "null", []Part{image}},
-		"text and images in order":     {[]Part{image, Text("a"), {Type: PartImage, Base64: "BB==", MediaType: "image/gif"}}, "", `"a"`, []Part{image, {Type: PartImage, Base64: "BB==", MediaType: "image/gif"}}},
-		"image without a media type":   {[]Part{{Type: PartImage, Base64: "AA=="}, Text("a")}, "", `"a"`, nil},
-		"image by address":             {[]Part{{Type: PartImage, URL: "https://example.org/a.png", MediaType: "image/png"}}, "", "null", nil},
-		"an image's address is left":   {[]Part{{Type: PartImage, Base64: "AA==", MediaType: "image/png", URL: "x"}}, "", "null", []Part{image}},
+		"no result":           {nil, "", "absent", nil},
+		"no result, an error": {nil, "failed", "absent", nil},
+		"nothing in it":       {[]Part{}, "", "null", nil},
+		"one text":            {[]Part{Text("a \"b\"")}, "", `"a \"b\""`, nil},
+		"an empty text":       {[]Part{Text("")}, "", `""`, nil},
+		"two texts": {
+			[]Part{Text("a"), Text("")}, "", `[{"type":"text","text":"a"},{"type":"text","text":""}]`, nil,
+		},
+		"an image alone": {[]Part{image}, "", "null", []Part{image}},
+		"text and images in order": {
+			[]Part{image, Text("a"), {Type: PartImage, Base64: "BB==", MediaType: "image/gif"}},
+			"", `"a"`,
+			[]Part{image, {Type: PartImage, Base64: "BB==", MediaType: "image/gif"}},
+		},
+		"image without a media type": {[]Part{{Type: PartImage, Base64: "AA=="}, Text("a")}, "", `"a"`, nil},
+		"image by address": {
+			[]Part{{Type: PartImage, URL: "https://example.org/a.png", MediaType: "image/png"}}, "", "null", nil,
+		},
+		"an image's address is left": {
+			[]Part{{Type: PartImage, Base64: "AA==", MediaType: "image/png", URL: "x"}}, "", "null", []Part{image},
+		},
 		"images and an error (GAP-25)": {[]Part{image}, "failed", "null", []Part{image}},
 		"a part of another type":       {[]Part{{Type: "audio", Text: "x"}}, "", "null", nil},
 	} {
@@ -154,7 +164,8 @@ func FuzzMessageOf(f *testing.F) {
 	f.Add(
 		TypeToolCompleted,
 		[]byte(
-			`{"tool_call_id":"1-0","result":[{"type":"image","base64":"AA==","media_type":"image/png"},{"type":"text"}],"error":"e"}`,
+			`{"tool_call_id":"1-0","result":[{"type":"image","base64":"AA==","media_type":"image/png"},{"type":"text"}],`+
+				`"error":"e"}`,
 		),
 	)
 	f.Add(TypeToolCompleted, []byte(`{"result":null}`))

@@ -39,17 +39,25 @@ func TestRepairPutsResultsWhereAProviderExpectsThem(t *testing.T) {
 		messages []Message
 		want     string
 	}{
-		"nothing missing":             {[]Message{user("u"), calls("a", "1-0"), resultOf("1-0")}, "u a result-1-0"},
-		"no messages":                 {nil, ""},
-		"one missing at the end":      {[]Message{user("u"), calls("a", "1-0")}, "u a [1-0]"},
-		"one of two":                  {[]Message{calls("a", "1-0", "1-1"), resultOf("1-1"), user("u")}, "a result-1-1 [1-0] u"},
-		"before the next message":     {[]Message{calls("a", "1-0"), user("u"), calls("b", "1-0"), resultOf("1-0")}, "a [1-0] u b result-1-0"},
+		"nothing missing":        {[]Message{user("u"), calls("a", "1-0"), resultOf("1-0")}, "u a result-1-0"},
+		"no messages":            {nil, ""},
+		"one missing at the end": {[]Message{user("u"), calls("a", "1-0")}, "u a [1-0]"},
+		"one of two": {
+			[]Message{calls("a", "1-0", "1-1"), resultOf("1-1"), user("u")}, "a result-1-1 [1-0] u",
+		},
+		"before the next message": {
+			[]Message{calls("a", "1-0"), user("u"), calls("b", "1-0"), resultOf("1-0")}, "a [1-0] u b result-1-0",
+		},
 		"a result that comes later":   {[]Message{calls("a", "1-0"), user("u"), resultOf("1-0")}, "a u result-1-0"},
 		"a result that comes earlier": {[]Message{resultOf("1-0"), calls("a", "1-0")}, "result-1-0 a [1-0]"},
-		"an id of two turns":          {[]Message{calls("a", "1-0"), resultOf("1-0"), user("u"), calls("b", "1-0")}, "a result-1-0 u b [1-0]"},
-		"an id twice in a message":    {[]Message{calls("a", "1-0", "1-0"), resultOf("1-0")}, "a result-1-0 [1-0]"},
-		"a result of no call":         {[]Message{resultOf("9-9"), user("u")}, "result-9-9 u"},
-		"several messages":            {[]Message{calls("a", "1-0"), calls("b", "2-0"), resultOf("2-0"), calls("c", "3-0")}, "a [1-0] b result-2-0 c [3-0]"},
+		"an id of two turns": {
+			[]Message{calls("a", "1-0"), resultOf("1-0"), user("u"), calls("b", "1-0")}, "a result-1-0 u b [1-0]",
+		},
+		"an id twice in a message": {[]Message{calls("a", "1-0", "1-0"), resultOf("1-0")}, "a result-1-0 [1-0]"},
+		"a result of no call":      {[]Message{resultOf("9-9"), user("u")}, "result-9-9 u"},
+		"several messages": {
+			[]Message{calls("a", "1-0"), calls("b", "2-0"), resultOf("2-0"), calls("c", "3-0")}, "a [1-0] b result-2-0 c [3-0]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := fmt.Sprint(test.messages)
@@ -74,10 +82,14 @@ func TestRepairSaysWhatIsKnownOfTheCall(t *testing.T) {
 		error  string
 		result []Part
 	}{
-		"settled":                       {CallRecord{State: CallSettled, Result: []Part{Text("done")}}, ActionReplay, "", []Part{Text("done")}},
-		"settled with an error":         {CallRecord{State: CallSettled, Error: "failed"}, ActionReplay, "failed", nil},
-		"interrupted":                   {CallRecord{State: CallInterrupted}, ActionReplay, SentenceInterrupted, nil},
-		"interrupted with an error":     {CallRecord{State: CallInterrupted, Error: "node lost"}, ActionReplay, "node lost", nil},
+		"settled": {
+			CallRecord{State: CallSettled, Result: []Part{Text("done")}}, ActionReplay, "", []Part{Text("done")},
+		},
+		"settled with an error": {CallRecord{State: CallSettled, Error: "failed"}, ActionReplay, "failed", nil},
+		"interrupted":           {CallRecord{State: CallInterrupted}, ActionReplay, SentenceInterrupted, nil},
+		"interrupted with an error": {
+			CallRecord{State: CallInterrupted, Error: "node lost"}, ActionReplay, "node lost", nil,
+		},
 		"running":                       {CallRecord{State: CallRunning}, ActionSynthesize, SentenceUncertain, nil},
 		"never started":                 {CallRecord{State: CallNotRecorded}, ActionSynthesize, SentenceNotExecuted, nil},
 		"state cannot be read":          {CallRecord{State: CallLookupFailed}, ActionSynthesize, SentenceStatusUnknown, nil},

@@ -164,7 +164,8 @@ func TestWhichRequestsWait(t *testing.T) {
 		}
 	})
 	for path, want := range map[string]string{
-		"/api/v1/namespaces/a/pods": "a", "/api/v1/namespaces/a": "a", "/apis/g/v1/namespaces/b/jobs/c/status": "b", "/api/v1/nodes": "", "/version": "",
+		"/api/v1/namespaces/a/pods": "a", "/api/v1/namespaces/a": "a", "/apis/g/v1/namespaces/b/jobs/c/status": "b",
+		"/api/v1/nodes": "", "/version": "",
 	} {
 		if got := namespaceOf(path); got != want {
 			t.Errorf("%s is about %q", path, got)

@@ -134,8 +134,8 @@ func (a *acting) keep(ctx context.Context, round *act.Round, o act.Offer) (*jour
 	return nil, nil
 }
 
-// answer replies to the answers that are in the journal while the step stays open, and to those that the Turn accepts no
-// more: they came too late, or after another one.
+// answer replies to the answers that are in the journal while the step stays open, and to those that the Turn accepts
+// no more: they came too late, or after another one.
 func (a *acting) answer() {
 	kept := a.step.GivenBy(a.calls())
 	a.taken = slices.DeleteFunc(a.taken, func(g *given) bool {

@@ -28,7 +28,10 @@ func TestWhatKeepsAJournalFromGrowing(t *testing.T) {
 		"quota": {
 			fmt.Errorf("closing step 1: %w", errors.Join(ErrRefused, quota)), v1alpha1.ReasonJournalRefused,
 			`for Session "demo": journalentries.capstan.dev "x" is forbidden: exceeded quota: few. Remove the cause`,
-			[]time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute},
+			[]time.Duration{
+				10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute,
+				5 * time.Minute,
+			},
 		},
 		"damage": {
 			fmt.Errorf("closing step 1: %w: the entry at ordinal 2 is missing", ErrCorrupt), v1alpha1.ReasonJournalDamaged,

@@ -26,13 +26,15 @@ func TestTidyKeepsOnlyContentThatSaysMore(t *testing.T) {
 	}
 	large := event.MaxReasoningBytes/2 + 1
 	for name, test := range map[string]struct{ given, want []Content }{
-		"nothing":               {nil, nil},
-		"a text":                {[]Content{TextPart("a")}, nil},
-		"a text and calls":      {[]Content{TextPart("a"), CallPart(1), CallPart(2)}, nil},
-		"empty texts":           {[]Content{TextPart(""), CallPart(1), TextPart("")}, nil},
-		"a text behind a call":  {[]Content{CallPart(1), TextPart("a")}, []Content{CallPart(1), TextPart("a")}},
-		"reasoning":             {[]Content{thought(1), TextPart("a")}, []Content{thought(1), TextPart("a")}},
-		"too much of reasoning": {[]Content{thought(large), thought(large), CallPart(1)}, []Content{thought(large), CallPart(1)}},
+		"nothing":              {nil, nil},
+		"a text":               {[]Content{TextPart("a")}, nil},
+		"a text and calls":     {[]Content{TextPart("a"), CallPart(1), CallPart(2)}, nil},
+		"empty texts":          {[]Content{TextPart(""), CallPart(1), TextPart("")}, nil},
+		"a text behind a call": {[]Content{CallPart(1), TextPart("a")}, []Content{CallPart(1), TextPart("a")}},
+		"reasoning":            {[]Content{thought(1), TextPart("a")}, []Content{thought(1), TextPart("a")}},
+		"too much of reasoning": {
+			[]Content{thought(large), thought(large), CallPart(1)}, []Content{thought(large), CallPart(1)},
+		},
 		"one that is too large": {[]Content{thought(event.MaxReasoningBytes), CallPart(1)}, nil},
 		"an attached one that is too large": {
 			[]Content{{Text: "a", Reasoning: thought(event.MaxReasoningBytes).Reasoning}, CallPart(1)}, nil,

@@ -24,10 +24,20 @@ func TestReadinessOfAModel(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"a driver can be made": {spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}}, reason: v1alpha1.ReasonReady},
-		"no script":            {spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated}, reason: v1alpha1.ReasonModelNotReady, says: "spec.simulation"},
-		"an unknown provider":  {spec: v1alpha1.ModelSpec{Provider: "Unheard"}, reason: v1alpha1.ReasonModelNotReady, says: `"Unheard"`},
-		"the factory fails":    {spec: v1alpha1.ModelSpec{Provider: "Broken"}, reason: v1alpha1.ReasonModelNotReady, says: "the address is not valid"},
+		"a driver can be made": {
+			spec:   v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}},
+			reason: v1alpha1.ReasonReady,
+		},
+		"no script": {
+			spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated}, reason: v1alpha1.ReasonModelNotReady,
+			says: "spec.simulation",
+		},
+		"an unknown provider": {
+			spec: v1alpha1.ModelSpec{Provider: "Unheard"}, reason: v1alpha1.ReasonModelNotReady, says: `"Unheard"`,
+		},
+		"the factory fails": {
+			spec: v1alpha1.ModelSpec{Provider: "Broken"}, reason: v1alpha1.ReasonModelNotReady, says: "the address is not valid",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := registry.Check(&v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Spec: test.spec})

@@ -32,13 +32,40 @@ func TestTimeoutsOfAModel(t *testing.T) {
 		want    Timeouts
 		bounded bool
 	}{
-		"defaults":             {v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI}, nil, Timeouts{120 * s, 120 * s, 1800 * s}, true},
-		"reasoning":            {v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningEffortLow)}, reasoner(false), Timeouts{600 * s, 120 * s, 1800 * s}, true},
-		"no reasoning":         {v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningEffortNone)}, reasoner(false), Timeouts{120 * s, 120 * s, 1800 * s}, true},
-		"without being told":   {v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI}, reasoner(true), Timeouts{600 * s, 120 * s, 1800 * s}, true},
-		"although told not to": {v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningEffortNone)}, reasoner(true), Timeouts{600 * s, 120 * s, 1800 * s}, true},
-		"given":                {v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningEffortLow), Timeouts: given}, reasoner(true), Timeouts{3 * s, 120 * s, 5 * s}, true},
-		"a model by a script":  {v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated}, nil, Timeouts{}, false},
+		"defaults": {
+			v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI}, nil, Timeouts{120 * s, 120 * s, 1800 * s}, true,
+		},
+		"reasoning": {
+			v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningEffortLow)},
+			reasoner(false),
+			Timeouts{600 * s, 120 * s, 1800 * s},
+			true,
+		},
+		"no reasoning": {
+			v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningEffortNone)},
+			reasoner(false),
+			Timeouts{120 * s, 120 * s, 1800 * s},
+			true,
+		},
+		"without being told": {
+			v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI},
+			reasoner(true),
+			Timeouts{600 * s, 120 * s, 1800 * s},
+			true,
+		},
+		"although told not to": {
+			v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningEffortNone)},
+			reasoner(true),
+			Timeouts{600 * s, 120 * s, 1800 * s},
+			true,
+		},
+		"given": {
+			v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningEffortLow), Timeouts: given},
+			reasoner(true),
+			Timeouts{3 * s, 120 * s, 5 * s},
+			true,
+		},
+		"a model by a script": {v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated}, nil, Timeouts{}, false},
 	} {
 		if got, bounded := TimeoutsOf(
 			&v1alpha1.Model{Spec: test.spec},

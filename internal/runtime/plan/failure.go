@@ -24,8 +24,9 @@ func (f Failure) With(name, value string) Failure {
 }
 
 var sentences = map[v1alpha1.ErrorCode]string{
-	v1alpha1.ErrorCodeModelUnavailable:    "The model is not available. Choose another one.",
-	v1alpha1.ErrorCodeRequestTooLarge:     "The conversation is too long for the model. Shorten it or start a new session.",
+	v1alpha1.ErrorCodeModelUnavailable: "The model is not available. Choose another one.",
+	v1alpha1.ErrorCodeRequestTooLarge: "The conversation is too long for the model. Shorten it or start a new " +
+		"session.",
 	v1alpha1.ErrorCodeProviderRateLimited: "The model provider is rate limiting requests. Try again later.",
 	v1alpha1.ErrorCodeProviderMisconfigured: "The model provider is misconfigured. " +
 		"Correct the Model and its API key.",

@@ -63,21 +63,57 @@ func TestWhatFollowsAResponse(t *testing.T) {
 		stop          v1alpha1.StopReason
 		planned       int32
 	}{
-		"an answer ends the Turn": {response: answer, iteration: 2, limit: 9, phase: end, wantIteration: 2, stop: v1alpha1.StopReasonEndTurn},
-		"an answer that was cut":  {response: Response{FinishReason: "length"}, iteration: 2, limit: 9, phase: end, wantIteration: 2, stop: v1alpha1.StopReasonMaxTokens},
-		"a refusal":               {response: Response{FinishReason: "refusal"}, iteration: 2, limit: 9, phase: end, wantIteration: 2, stop: v1alpha1.StopReasonRefusal},
-		"an answer in the last iteration ends by itself": {response: answer, iteration: 9, limit: 9, phase: end, wantIteration: 9, stop: v1alpha1.StopReasonEndTurn},
-		"calls are made in the same iteration":           {response: asks, iteration: 2, limit: 9, phase: act, wantIteration: 2, planned: 2},
-		"calls come before messages":                     {response: asks, pending: 3, iteration: 2, limit: 9, phase: act, wantIteration: 2, planned: 2},
-		"calls that the status has no room for":          {response: tooMany, iteration: 2, limit: 9, phase: act, wantIteration: 2, planned: 40},
-		"calls in the last iteration are dropped":        {response: asks, iteration: 9, limit: 9, phase: end, wantIteration: 9, stop: v1alpha1.StopReasonMaxTurnRequests},
-		"calls behind a limit that was lowered":          {response: asks, iteration: 9, limit: 3, phase: end, wantIteration: 9, stop: v1alpha1.StopReasonMaxTurnRequests},
-		"messages need another model call":               {response: answer, pending: 2, iteration: 2, limit: 9, phase: reason, wantIteration: 3},
-		"messages in the last iteration":                 {response: answer, pending: 1, iteration: 9, limit: 9, phase: end, wantIteration: 9, stop: v1alpha1.StopReasonMaxTurnRequests},
-		"without a limit, within the default":            {response: asks, iteration: v1alpha1.DefaultMaxIterations - 1, phase: act, wantIteration: v1alpha1.DefaultMaxIterations - 1, planned: 2},
-		"without a limit, at the default":                {response: asks, iteration: v1alpha1.DefaultMaxIterations, phase: end, wantIteration: v1alpha1.DefaultMaxIterations, stop: v1alpha1.StopReasonMaxTurnRequests},
-		"the iteration saturates":                        {response: answer, pending: 1, iteration: math.MaxInt32 - 1, limit: math.MaxInt32, phase: reason, wantIteration: math.MaxInt32},
-		"a status without an iteration is in the first":  {response: answer, pending: 1, iteration: 0, limit: 9, phase: reason, wantIteration: 2},
+		"an answer ends the Turn": {
+			response: answer, iteration: 2, limit: 9, phase: end, wantIteration: 2, stop: v1alpha1.StopReasonEndTurn,
+		},
+		"an answer that was cut": {
+			response: Response{FinishReason: "length"}, iteration: 2, limit: 9, phase: end, wantIteration: 2,
+			stop: v1alpha1.StopReasonMaxTokens,
+		},
+		"a refusal": {
+			response: Response{FinishReason: "refusal"}, iteration: 2, limit: 9, phase: end, wantIteration: 2,
+			stop: v1alpha1.StopReasonRefusal,
+		},
+		"an answer in the last iteration ends by itself": {
+			response: answer, iteration: 9, limit: 9, phase: end, wantIteration: 9, stop: v1alpha1.StopReasonEndTurn,
+		},
+		"calls are made in the same iteration": {
+			response: asks, iteration: 2, limit: 9, phase: act, wantIteration: 2, planned: 2,
+		},
+		"calls come before messages": {
+			response: asks, pending: 3, iteration: 2, limit: 9, phase: act, wantIteration: 2, planned: 2,
+		},
+		"calls that the status has no room for": {
+			response: tooMany, iteration: 2, limit: 9, phase: act, wantIteration: 2, planned: 40,
+		},
+		"calls in the last iteration are dropped": {
+			response: asks, iteration: 9, limit: 9, phase: end, wantIteration: 9, stop: v1alpha1.StopReasonMaxTurnRequests,
+		},
+		"calls behind a limit that was lowered": {
+			response: asks, iteration: 9, limit: 3, phase: end, wantIteration: 9, stop: v1alpha1.StopReasonMaxTurnRequests,
+		},
+		"messages need another model call": {
+			response: answer, pending: 2, iteration: 2, limit: 9, phase: reason, wantIteration: 3,
+		},
+		"messages in the last iteration": {
+			response: answer, pending: 1, iteration: 9, limit: 9, phase: end, wantIteration: 9,
+			stop: v1alpha1.StopReasonMaxTurnRequests,
+		},
+		"without a limit, within the default": {
+			response: asks, iteration: v1alpha1.DefaultMaxIterations - 1, phase: act,
+			wantIteration: v1alpha1.DefaultMaxIterations - 1, planned: 2,
+		},
+		"without a limit, at the default": {
+			response: asks, iteration: v1alpha1.DefaultMaxIterations, phase: end, wantIteration: v1alpha1.DefaultMaxIterations,
+			stop: v1alpha1.StopReasonMaxTurnRequests,
+		},
+		"the iteration saturates": {
+			response: answer, pending: 1, iteration: math.MaxInt32 - 1, limit: math.MaxInt32, phase: reason,
+			wantIteration: math.MaxInt32,
+		},
+		"a status without an iteration is in the first": {
+			response: answer, pending: 1, iteration: 0, limit: 9, phase: reason, wantIteration: 2,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := AfterReason(in(v1alpha1.PlanPhaseReason, test.iteration), test.response, test.pending, test.limit)

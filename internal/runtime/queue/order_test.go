@@ -29,7 +29,9 @@ func TestNaturalOrderOfNames(t *testing.T) {
 		"equal numbers, then what follows": {"t-01-a", "t-1-b", "t-001-c"},
 		"leading zeros as plain strings":   {"t-001", "t-01", "t-1"},
 		"zero is a number":                 {"t-0", "t-00", "t-1"},
-		"longer than any integer type":     {"t-" + long, "t-1" + strings.Repeat("0", 40), "t-1" + strings.Repeat("0", 39) + "1"},
+		"longer than any integer type": {
+			"t-" + long, "t-1" + strings.Repeat("0", 40), "t-1" + strings.Repeat("0", 39) + "1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 {

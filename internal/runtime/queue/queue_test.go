@@ -48,14 +48,20 @@ func TestNextTurn(t *testing.T) {
 		turns []*v1alpha1.Turn
 		want  string
 	}{
-		"none at all":               {},
-		"the first in order":        {turns: []*v1alpha1.Turn{turnWith("t-10", nil), turnWith("t-2", nil)}, want: "t-2"},
-		"not one that has ended":    {turns: []*v1alpha1.Turn{turnWith("t-1", hasEnded), turnWith("t-2", nil)}, want: "t-2"},
-		"not one that is going":     {turns: []*v1alpha1.Turn{turnWith("t-1", isGoing), turnWith("t-2", nil)}, want: "t-2"},
-		"not one to be cancelled":   {turns: []*v1alpha1.Turn{turnWith("t-1", isCancelled), turnWith("t-2", nil)}, want: "t-2"},
-		"not one that is suspended": {turns: []*v1alpha1.Turn{turnWith("t-1", isSuspended), turnWith("t-2", nil)}, want: "t-2"},
-		"one that was resumed":      {turns: []*v1alpha1.Turn{turnWith("t-1", isResumed), turnWith("t-2", nil)}, want: "t-1"},
-		"none that can be started":  {turns: []*v1alpha1.Turn{turnWith("t-1", hasEnded), turnWith("t-2", isGoing), turnWith("t-3", isCancelled)}},
+		"none at all":            {},
+		"the first in order":     {turns: []*v1alpha1.Turn{turnWith("t-10", nil), turnWith("t-2", nil)}, want: "t-2"},
+		"not one that has ended": {turns: []*v1alpha1.Turn{turnWith("t-1", hasEnded), turnWith("t-2", nil)}, want: "t-2"},
+		"not one that is going":  {turns: []*v1alpha1.Turn{turnWith("t-1", isGoing), turnWith("t-2", nil)}, want: "t-2"},
+		"not one to be cancelled": {
+			turns: []*v1alpha1.Turn{turnWith("t-1", isCancelled), turnWith("t-2", nil)}, want: "t-2",
+		},
+		"not one that is suspended": {
+			turns: []*v1alpha1.Turn{turnWith("t-1", isSuspended), turnWith("t-2", nil)}, want: "t-2",
+		},
+		"one that was resumed": {turns: []*v1alpha1.Turn{turnWith("t-1", isResumed), turnWith("t-2", nil)}, want: "t-1"},
+		"none that can be started": {
+			turns: []*v1alpha1.Turn{turnWith("t-1", hasEnded), turnWith("t-2", isGoing), turnWith("t-3", isCancelled)},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
@@ -113,21 +119,37 @@ func TestSteersAreThoseThatCameWhenTheTurnWasActive(t *testing.T) {
 		turns  []*v1alpha1.Turn
 		want   []string
 	}{
-		"none":                            {active: active},
-		"in order":                        {active: active, turns: []*v1alpha1.Turn{turnWith("a", isSteer, later), turnWith("t-10", isSteer), turnWith("t-6", isSteer)}, want: []string{"t-6", "t-10", "a"}},
-		"not what is queued":              {active: active, turns: []*v1alpha1.Turn{turnWith("t-6"), turnWith("t-7", isSteer)}, want: []string{"t-7"}},
-		"not what came before":            {active: active, turns: []*v1alpha1.Turn{turnWith("t-2", isSteer), turnWith("t-5", isSteer), turnWith("t-6", isSteer)}, want: []string{"t-6"}},
-		"not the active one":              {active: v1alpha1.ActiveTurn{Name: "t-9", UID: "t-9"}, turns: []*v1alpha1.Turn{turnWith("t-9", isSteer)}},
+		"none": {active: active},
+		"in order": {
+			active: active,
+			turns:  []*v1alpha1.Turn{turnWith("a", isSteer, later), turnWith("t-10", isSteer), turnWith("t-6", isSteer)},
+			want:   []string{"t-6", "t-10", "a"},
+		},
+		"not what is queued": {
+			active: active, turns: []*v1alpha1.Turn{turnWith("t-6"), turnWith("t-7", isSteer)}, want: []string{"t-7"},
+		},
+		"not what came before": {
+			active: active,
+			turns:  []*v1alpha1.Turn{turnWith("t-2", isSteer), turnWith("t-5", isSteer), turnWith("t-6", isSteer)},
+			want:   []string{"t-6"},
+		},
+		"not the active one": {
+			active: v1alpha1.ActiveTurn{Name: "t-9", UID: "t-9"}, turns: []*v1alpha1.Turn{turnWith("t-9", isSteer)},
+		},
 		"not one that has begun":          {active: active, turns: []*v1alpha1.Turn{turnWith("t-6", isSteer, hasBegun)}},
 		"not one that has ended":          {active: active, turns: []*v1alpha1.Turn{turnWith("t-6", isSteer, hasEnded)}},
 		"not one that is to be cancelled": {active: active, turns: []*v1alpha1.Turn{turnWith("t-6", isSteer, isCancelled)}},
 		"not one that is going":           {active: active, turns: []*v1alpha1.Turn{turnWith("t-6", isSteer, isGoing)}},
 		"created in the same second": {
 			active: v1alpha1.ActiveTurn{Name: "t-5", UID: "t-5", QueuedSteers: []types.UID{"t-3"}},
-			turns:  []*v1alpha1.Turn{turnWith("t-1", isSteer), turnWith("t-3", isSteer), turnWith("t-9", isSteer)}, want: []string{"t-1", "t-9"},
+			turns: []*v1alpha1.Turn{
+				turnWith("t-1", isSteer), turnWith("t-3", isSteer), turnWith("t-9", isSteer),
+			}, want: []string{"t-1", "t-9"},
 		},
 		"admitted by a build that did not say where the queue ended": {
-			active: v1alpha1.ActiveTurn{Name: "t-1", UID: "t-1"}, turns: []*v1alpha1.Turn{turnWith("t-6", isSteer)}, want: []string{"t-6"},
+			active: v1alpha1.ActiveTurn{Name: "t-1", UID: "t-1"}, turns: []*v1alpha1.Turn{
+				turnWith("t-6", isSteer),
+			}, want: []string{"t-6"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,16 +40,36 @@ func TestOnlyTheNextTurnSaysWhyItsSessionCannotRun(t *testing.T) {
 		turns   []*v1alpha1.Turn
 		want    string
 	}{
-		"nothing is missing":                       {session(metav1.ConditionTrue, ""), []*v1alpha1.Turn{turnWith("1", waits), turnWith("2")}, ""},
-		"the next one has to say it":               {session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", queued), turnWith("2", queued)}, "1"},
-		"the next one says it":                     {session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", notReady), turnWith("2", queued)}, ""},
-		"the one before is suspended":              {session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", isSuspended), turnWith("2", queued)}, "2"},
-		"the one before is gone":                   {session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", isGoing), turnWith("2", queued)}, "2"},
-		"what was missing is there":                {session(metav1.ConditionTrue, ""), []*v1alpha1.Turn{turnWith("1", notReady), turnWith("2", queued)}, "1"},
-		"a Turn runs":                              {session(metav1.ConditionFalse, "x"), []*v1alpha1.Turn{turnWith("1", queued)}, ""},
-		"the Session came after its Turns":         {session(metav1.ConditionTrue, ""), []*v1alpha1.Turn{turnWith("1", noSession), turnWith("2", noSession)}, "1 2"},
-		"it came and lacks something":              {session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", noSession), turnWith("2", noSession)}, "1 2"},
-		"a Turn without conditions has to say why": {session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1")}, "1"},
+		"nothing is missing": {
+			session(metav1.ConditionTrue, ""), []*v1alpha1.Turn{turnWith("1", waits), turnWith("2")}, "",
+		},
+		"the next one has to say it": {
+			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", queued), turnWith("2", queued)}, "1",
+		},
+		"the next one says it": {
+			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", notReady), turnWith("2", queued)}, "",
+		},
+		"the one before is suspended": {
+			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", isSuspended), turnWith("2", queued)}, "2",
+		},
+		"the one before is gone": {
+			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", isGoing), turnWith("2", queued)}, "2",
+		},
+		"what was missing is there": {
+			session(metav1.ConditionTrue, ""), []*v1alpha1.Turn{turnWith("1", notReady), turnWith("2", queued)}, "1",
+		},
+		"a Turn runs": {
+			session(metav1.ConditionFalse, "x"), []*v1alpha1.Turn{turnWith("1", queued)}, "",
+		},
+		"the Session came after its Turns": {
+			session(metav1.ConditionTrue, ""), []*v1alpha1.Turn{turnWith("1", noSession), turnWith("2", noSession)}, "1 2",
+		},
+		"it came and lacks something": {
+			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", noSession), turnWith("2", noSession)}, "1 2",
+		},
+		"a Turn without conditions has to say why": {
+			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1")}, "1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var names []string
@@ -61,7 +81,9 @@ func TestOnlyTheNextTurnSaysWhyItsSessionCannotRun(t *testing.T) {
 			}
 		})
 	}
-	for name, of := range map[string]*v1alpha1.Session{"no Session": nil, "a Session": session(metav1.ConditionFalse, "")} {
+	for name, of := range map[string]*v1alpha1.Session{
+		"no Session": nil, "a Session": session(metav1.ConditionFalse, ""),
+	} {
 		turn := turnWith("1", isSuspended)
 		if reason, _ := Reason(of, turn, turn, 0); reason != v1alpha1.ReasonSuspended {
 			t.Errorf("with %s a suspended Turn says %s", name, reason)

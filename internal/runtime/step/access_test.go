@@ -103,23 +103,30 @@ func TestWithoutAKeyNothingIsSentAndTheTurnWaitsAndSaysWhatToDo(t *testing.T) {
 	}{
 		"no Secret": {
 			nil, apierrors.NewNotFound(secrets, "api"), v1alpha1.ReasonSecretMissing,
-			`Secret "api" does not exist. Create it: kubectl create secret generic api --namespace ns --from-literal=key=YOUR_API_KEY`,
+			`Secret "api" does not exist. Create it: kubectl create secret generic api --namespace ns ` +
+				`--from-literal=key=YOUR_API_KEY`,
 		},
 		"not allowed": {
 			nil, apierrors.NewForbidden(secrets, "api", errors.New("no role")), v1alpha1.ReasonRoleMissing,
-			`The manager has no permission to read Secret "api". Grant it: kubectl create rolebinding capstan-manager-secrets --namespace ns ` +
+			`The manager has no permission to read Secret "api". Grant it: kubectl create rolebinding capstan-manager-secrets ` +
+				`--namespace ns ` +
 				`--clusterrole=capstan-manager-secrets --serviceaccount=capstan-system:capstan-manager`,
 		},
 		"no key": {
 			&corev1.Secret{Data: map[string][]byte{"other": []byte("sk-hidden")}}, nil, v1alpha1.ReasonSecretKeyMissing,
-			`Secret "api" has no key "key". Add it: kubectl patch secret api --namespace ns --type merge --patch '{"stringData":{"key":"YOUR_API_KEY"}}'`,
+			`Secret "api" has no key "key". Add it: kubectl patch secret api --namespace ns --type merge --patch ` +
+				`'{"stringData":{"key":"YOUR_API_KEY"}}'`,
 		},
-		"an empty key":   {apiKey("\n"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
-		"two lines":      {apiKey("sk-hidden\nsk-hidden"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
-		"a space":        {apiKey("Bearer sk-hidden"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
-		"a long text":    {apiKey(strings.Repeat("hidden", 1000)), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
-		"not ASCII":      {apiKey("sk-hiddenä"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
-		"another host":   {bound("api.example.org"), nil, v1alpha1.ReasonSecretUnusable, "is bound to hosts by capstan.dev/allowed-hosts"},
+		"an empty key": {apiKey("\n"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
+		"two lines":    {apiKey("sk-hidden\nsk-hidden"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
+		"a space":      {apiKey("Bearer sk-hidden"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
+		"a long text": {
+			apiKey(strings.Repeat("hidden", 1000)), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key",
+		},
+		"not ASCII": {apiKey("sk-hiddenä"), nil, v1alpha1.ReasonSecretUnusable, "is not a valid API key"},
+		"another host": {
+			bound("api.example.org"), nil, v1alpha1.ReasonSecretUnusable, "is bound to hosts by capstan.dev/allowed-hosts",
+		},
 		"another port":   {bound("127.0.0.1"), nil, v1alpha1.ReasonSecretUnusable, "is bound to hosts"},
 		"no host at all": {bound(""), nil, v1alpha1.ReasonSecretUnusable, "is bound to hosts"},
 	} {
@@ -168,7 +175,9 @@ func TestWithoutAKeyNothingIsSentAndTheTurnWaitsAndSaysWhatToDo(t *testing.T) {
 }
 
 func TestACommandHasNoNameThatCouldBeMoreThanAName(t *testing.T) {
-	for w, field := range map[words]string{modelWords: "change secretKeyRef of the Model", toolWords: "change secretKeyRef in the headers of the Tool"} {
+	for w, field := range map[words]string{
+		modelWords: "change secretKeyRef of the Model", toolWords: "change secretKeyRef in the headers of the Tool",
+	} {
 		problem := secretMissing("ns", &v1alpha1.SecretKeyReference{Name: "api; echo gone", Key: "key"}, w)
 		if strings.Contains(problem, "kubectl") || !strings.Contains(problem, field) {
 			t.Errorf("people are told: %s", problem)

@@ -184,7 +184,9 @@ func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
 		},
 	}
 	for name, end := range ends {
-		for state, known := range map[string]map[string]tool.Outcome{"waiting": nil, "timed out": {"1-0": tool.ApprovalTimedOut()}} {
+		for state, known := range map[string]map[string]tool.Outcome{
+			"waiting": nil, "timed out": {"1-0": tool.ApprovalTimedOut()},
+		} {
 			t.Run(name+" while "+state, func(t *testing.T) {
 				b := newBench(t)
 				b.says("", calls(1, "pay")...)

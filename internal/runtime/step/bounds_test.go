@@ -34,9 +34,11 @@ func TestAFullJournalSaysWhichBoundWasReached(t *testing.T) {
 		limit   int64
 		says    string
 	}{
-		"of the Session":   {journal.Options{MaxBytes: 1 << 20}, 2000, "Raise spec.journalLimit of Session demo"},
-		"of the manager":   {journal.Options{MaxBytes: 2000}, 1 << 20, "--max-journal-bytes). Continue in a new Session"},
-		"of the namespace": {journal.Options{MaxNamespaceBytes: 2000}, 1 << 20, `The journals of namespace "ns" are full (2000 bytes`},
+		"of the Session": {journal.Options{MaxBytes: 1 << 20}, 2000, "Raise spec.journalLimit of Session demo"},
+		"of the manager": {journal.Options{MaxBytes: 2000}, 1 << 20, "--max-journal-bytes). Continue in a new Session"},
+		"of the namespace": {
+			journal.Options{MaxNamespaceBytes: 2000}, 1 << 20, `The journals of namespace "ns" are full (2000 bytes`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

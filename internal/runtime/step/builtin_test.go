@@ -26,7 +26,8 @@ func counting(class v1alpha1.SideEffect, err error) (turnstate.Turn, Call, *int)
 	}}})
 	d := builtin.Definitions("test_host").Find("count_runs")
 	turn := newTurn("demo-1")
-	turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanPhaseAct, v1alpha1.TurnPhaseAct
+	turn.Progress.Plan.Step, turn.Progress.Plan.Phase = 2, v1alpha1.PlanPhaseAct
+	turn.Progress.Phase = v1alpha1.TurnPhaseAct
 	call := v1alpha1.ToolCall{ID: "1-0", Name: d.Name, Attempt: 1, State: v1alpha1.ToolCallStatePending}
 	d.Pin(&call)
 	turn.Progress.ToolCalls = []v1alpha1.ToolCall{call}

@@ -59,7 +59,8 @@ func TestACallCostsWhatTheModelThatHasAnsweredTakes(t *testing.T) {
 	if len(all) != 3 || all[0].Cost != nil || all[1].Cost != nil || all[2].Cost == nil || *all[2].Cost != want {
 		t.Fatalf("the log says %+v", all)
 	}
-	if u := *all[2].Usage; u != (event.Usage{InputTokens: 30, OutputTokens: 2, TotalTokens: 32, CacheReadTokens: 20, CacheWriteTokens: 4}) {
+	used := event.Usage{InputTokens: 30, OutputTokens: 2, TotalTokens: 32, CacheReadTokens: 20, CacheWriteTokens: 4}
+	if u := *all[2].Usage; u != used {
 		t.Errorf("the log says %+v", u)
 	}
 }

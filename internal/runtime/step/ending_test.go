@@ -88,7 +88,8 @@ func TestACallThatNobodyAnswersIsRepairedInThePrompt(t *testing.T) {
 	_, closed = b.reason(after(turn, closed), with())
 	b.expectTypes(
 		closed.Events,
-		"reason.started transcript.repaired output.message.started llm.generation output.message.completed reason.completed turn.completed session.idled",
+		"reason.started transcript.repaired output.message.started llm.generation output.message.completed reason.completed "+
+			"turn.completed session.idled",
 	)
 	last := b.asked[len(b.asked)-1].Messages
 	if m := event.Unfenced(last[len(last)-1]); m.ToolCallID != "1-1" || m.Error != event.SentenceNotExecuted {
@@ -164,24 +165,89 @@ func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
 		known *tool.Outcome
 		want  v1alpha1.ToolCallState
 	}{
-		"AtMostOnce, withdrawn":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1, State: not, Preview: "no"}, want: not},
-		"AtMostOnce, not withdrawn":     {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1, State: v1alpha1.ToolCallStatePending}, want: unknown},
-		"AtMostOnce, concluded":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1, State: v1alpha1.ToolCallStatePending}, known: &tool.Outcome{State: not, Error: "x"}, want: unknown},
-		"AtMostOnce, given to a pod":    {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1, State: v1alpha1.ToolCallStatePending, PodUID: "p"}, want: unknown},
-		"Pure, as far as status says":   {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Attempt: 1, State: v1alpha1.ToolCallStatePending}, want: unknown},
-		"Pure, seen to run":             {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Attempt: 1, State: v1alpha1.ToolCallStateRunning}, want: unknown},
-		"waits for its approval":        {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Policy: v1alpha1.ToolPolicyRequiresApproval, State: v1alpha1.ToolCallStateWaiting}, want: not},
-		"Pure, approved":                {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Policy: v1alpha1.ToolPolicyRequiresApproval, Attempt: 1, State: v1alpha1.ToolCallStatePending}, want: unknown},
-		"a client's":                    {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateWaiting}, want: not},
-		"refused":                       {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorNone, State: not, Reason: v1alpha1.ToolCallReasonInvalidArguments, Preview: "no"}, want: not},
-		"ended, as status says":         {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStateSucceeded, Preview: "so"}, want: v1alpha1.ToolCallStateFailed},
-		"ended, as this process knows":  {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStatePending}, known: pointerTo(succeeded("so")), want: v1alpha1.ToolCallStateSucceeded},
-		"failed, as this process knows": {call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStateRunning, PodUID: "p"}, known: &tool.Outcome{State: v1alpha1.ToolCallStateFailed, Error: "x"}, want: v1alpha1.ToolCallStateFailed},
+		"AtMostOnce, withdrawn": {
+			call: v1alpha1.ToolCall{
+				Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1, State: not,
+				Preview: "no",
+			},
+			want: not,
+		},
+		"AtMostOnce, not withdrawn": {
+			call: v1alpha1.ToolCall{
+				Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1,
+				State: v1alpha1.ToolCallStatePending,
+			},
+			want: unknown,
+		},
+		"AtMostOnce, concluded": {
+			call: v1alpha1.ToolCall{
+				Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1,
+				State: v1alpha1.ToolCallStatePending,
+			},
+			known: &tool.Outcome{State: not, Error: "x"}, want: unknown,
+		},
+		"AtMostOnce, given to a pod": {
+			call: v1alpha1.ToolCall{
+				Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectAtMostOnce, Attempt: 1,
+				State: v1alpha1.ToolCallStatePending, PodUID: "p",
+			},
+			want: unknown,
+		},
+		"Pure, as far as status says": {
+			call: v1alpha1.ToolCall{
+				Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Attempt: 1,
+				State: v1alpha1.ToolCallStatePending,
+			},
+			want: unknown,
+		},
+		"Pure, seen to run": {
+			call: v1alpha1.ToolCall{
+				Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Attempt: 1,
+				State: v1alpha1.ToolCallStateRunning,
+			},
+			want: unknown,
+		},
+		"waits for its approval": {
+			call: v1alpha1.ToolCall{
+				Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure,
+				Policy: v1alpha1.ToolPolicyRequiresApproval, State: v1alpha1.ToolCallStateWaiting,
+			},
+			want: not,
+		},
+		"Pure, approved": {
+			call: v1alpha1.ToolCall{
+				Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure,
+				Policy: v1alpha1.ToolPolicyRequiresApproval, Attempt: 1, State: v1alpha1.ToolCallStatePending,
+			},
+			want: unknown,
+		},
+		"a client's": {
+			call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateWaiting}, want: not,
+		},
+		"refused": {
+			call: v1alpha1.ToolCall{
+				Executor: v1alpha1.ToolExecutorNone, State: not, Reason: v1alpha1.ToolCallReasonInvalidArguments, Preview: "no",
+			},
+			want: not,
+		},
+		"ended, as status says": {
+			call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStateSucceeded, Preview: "so"},
+			want: v1alpha1.ToolCallStateFailed,
+		},
+		"ended, as this process knows": {
+			call:  v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStatePending},
+			known: pointerTo(succeeded("so")), want: v1alpha1.ToolCallStateSucceeded,
+		},
+		"failed, as this process knows": {
+			call:  v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStateRunning, PodUID: "p"},
+			known: &tool.Outcome{State: v1alpha1.ToolCallStateFailed, Error: "x"}, want: v1alpha1.ToolCallStateFailed,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			turn := newTurn("demo-1")
-			turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanPhaseAct, v1alpha1.TurnPhaseAct
+			turn.Progress.Plan.Step, turn.Progress.Plan.Phase = 2, v1alpha1.PlanPhaseAct
+			turn.Progress.Phase = v1alpha1.TurnPhaseAct
 			test.call.ID, test.call.Name = "1-0", "t"
 			turn.Progress.ToolCalls = []v1alpha1.ToolCall{test.call}
 			turn.Progress.Summary.ToolCalls = 1
@@ -284,10 +350,14 @@ func TestAbandonEndsADeletedTurnWhereverItStands(t *testing.T) {
 		want  []string
 		phase v1alpha1.TurnPhase
 	}{
-		"before its first step was closed": {began: func(*bench) {}, want: []string{failedTypes}, phase: v1alpha1.TurnPhaseCancelled},
+		"before its first step was closed": {
+			began: func(*bench) {}, want: []string{failedTypes}, phase: v1alpha1.TurnPhaseCancelled,
+		},
 		"while its tools run": {
 			began: func(b *bench) { b.acting() },
-			want:  []string{"act.started tool.completed act.completed tool.completed", failedTypes}, phase: v1alpha1.TurnPhaseCancelled,
+			want: []string{
+				"act.started tool.completed act.completed tool.completed", failedTypes,
+			}, phase: v1alpha1.TurnPhaseCancelled,
 		},
 		"after its end": {
 			began: func(b *bench) { b.reason(newTurn("demo-1"), with()) },
@@ -344,11 +414,20 @@ func TestHowAnEndedCallIsTold(t *testing.T) {
 		outcome tool.Outcome
 		status  string
 	}{
-		"a result":    {succeeded("x"), event.StatusSuccess},
-		"an error":    {tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: v1alpha1.ToolCallReasonExitCode, Error: "x"}, event.StatusError},
-		"a timeout":   {tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: v1alpha1.ToolCallReasonTimeout, Error: "x"}, event.StatusTimeout},
-		"never ran":   {tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Error: "x"}, event.StatusError},
-		"unknown":     {tool.Outcome{State: v1alpha1.ToolCallStateUnknown, Reason: v1alpha1.ToolCallReasonTimeout, Error: "x"}, event.StatusInterrupted},
+		"a result": {succeeded("x"), event.StatusSuccess},
+		"an error": {
+			tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: v1alpha1.ToolCallReasonExitCode, Error: "x"},
+			event.StatusError,
+		},
+		"a timeout": {
+			tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: v1alpha1.ToolCallReasonTimeout, Error: "x"},
+			event.StatusTimeout,
+		},
+		"never ran": {tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Error: "x"}, event.StatusError},
+		"unknown": {
+			tool.Outcome{State: v1alpha1.ToolCallStateUnknown, Reason: v1alpha1.ToolCallReasonTimeout, Error: "x"},
+			event.StatusInterrupted,
+		},
 		"empty error": {tool.Outcome{State: v1alpha1.ToolCallStateFailed}, event.StatusError},
 	} {
 		t.Run(name, func(t *testing.T) {

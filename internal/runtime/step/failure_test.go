@@ -35,22 +35,41 @@ func TestTheTextOfAnErrorDecidesNothing(t *testing.T) {
 		again bool
 		other bool
 	}{
-		"a refused request":    {err: status(400, ""), code: v1alpha1.ErrorCodeProcessingError},
-		"a refused key":        {err: status(401, ""), code: v1alpha1.ErrorCodeProviderMisconfigured, other: true},
-		"a used quota":         {err: status(429, provider.KindQuota), code: v1alpha1.ErrorCodeProviderQuotaExhausted, other: true},
-		"an unknown model":     {err: status(404, ""), code: v1alpha1.ErrorCodeModelUnavailable, other: true},
-		"a long conversation":  {err: status(400, provider.KindContextLength), code: v1alpha1.ErrorCodeRequestTooLarge},
-		"a limit":              {err: status(429, ""), code: v1alpha1.ErrorCodeProviderRateLimited, again: true, other: true},
-		"an outage":            {err: status(503, ""), code: v1alpha1.ErrorCodeProviderUnavailable, again: true, other: true},
-		"a late response":      {err: provider.Late("Test", "late"), code: v1alpha1.ErrorCodeProviderUnavailable, other: true},
-		"a lost connection":    {err: provider.RequestError(t.Context(), "Test", lost), code: v1alpha1.ErrorCodeProviderUnavailable, again: true, other: true},
-		"a refused address":    {err: provider.RequestError(t.Context(), "Test", refused), code: v1alpha1.ErrorCodeProviderMisconfigured, other: true},
-		"no stream":            {err: provider.NoStream("Test"), code: v1alpha1.ErrorCodeProcessingError},
-		"a long response":      {err: provider.TooLong("Test", provider.MaxAnswer+1, 0, 0), code: v1alpha1.ErrorCodeProcessingError},
-		"no answer":            {err: provider.NoAnswer("Test", "", false), code: v1alpha1.ErrorCodeProcessingError},
-		"no key":               {err: &model.KeyError{Model: "m", Problem: "no key"}, code: v1alpha1.ErrorCodeProviderMisconfigured, other: true},
-		"no driver":            {err: &model.UnavailableError{Model: "m", Cause: errors.New("no")}, code: v1alpha1.ErrorCodeModelUnavailable, other: true},
-		"a simulated limit":    {err: &model.Error{Code: v1alpha1.ErrorCodeProviderRateLimited, Text: "x"}, code: v1alpha1.ErrorCodeProviderRateLimited, other: true},
+		"a refused request": {err: status(400, ""), code: v1alpha1.ErrorCodeProcessingError},
+		"a refused key":     {err: status(401, ""), code: v1alpha1.ErrorCodeProviderMisconfigured, other: true},
+		"a used quota": {
+			err: status(429, provider.KindQuota), code: v1alpha1.ErrorCodeProviderQuotaExhausted, other: true,
+		},
+		"an unknown model":    {err: status(404, ""), code: v1alpha1.ErrorCodeModelUnavailable, other: true},
+		"a long conversation": {err: status(400, provider.KindContextLength), code: v1alpha1.ErrorCodeRequestTooLarge},
+		"a limit":             {err: status(429, ""), code: v1alpha1.ErrorCodeProviderRateLimited, again: true, other: true},
+		"an outage":           {err: status(503, ""), code: v1alpha1.ErrorCodeProviderUnavailable, again: true, other: true},
+		"a late response": {
+			err: provider.Late("Test", "late"), code: v1alpha1.ErrorCodeProviderUnavailable, other: true,
+		},
+		"a lost connection": {
+			err: provider.RequestError(t.Context(), "Test", lost), code: v1alpha1.ErrorCodeProviderUnavailable, again: true,
+			other: true,
+		},
+		"a refused address": {
+			err: provider.RequestError(t.Context(), "Test", refused), code: v1alpha1.ErrorCodeProviderMisconfigured, other: true,
+		},
+		"no stream": {err: provider.NoStream("Test"), code: v1alpha1.ErrorCodeProcessingError},
+		"a long response": {
+			err: provider.TooLong("Test", provider.MaxAnswer+1, 0, 0), code: v1alpha1.ErrorCodeProcessingError,
+		},
+		"no answer": {err: provider.NoAnswer("Test", "", false), code: v1alpha1.ErrorCodeProcessingError},
+		"no key": {
+			err: &model.KeyError{Model: "m", Problem: "no key"}, code: v1alpha1.ErrorCodeProviderMisconfigured, other: true,
+		},
+		"no driver": {
+			err: &model.UnavailableError{Model: "m", Cause: errors.New("no")}, code: v1alpha1.ErrorCodeModelUnavailable,
+			other: true,
+		},
+		"a simulated limit": {
+			err:  &model.Error{Code: v1alpha1.ErrorCodeProviderRateLimited, Text: "x"},
+			code: v1alpha1.ErrorCodeProviderRateLimited, other: true,
+		},
 		"an error of no kind":  {err: errors.New("(429) rate limit"), code: v1alpha1.ErrorCodeProcessingError},
 		"a driver's own error": {err: &model.Error{Text: "x"}, code: v1alpha1.ErrorCodeProcessingError},
 	} {

@@ -13,8 +13,8 @@ import (
 const maxImageRefusals = 4
 
 // imageRefused reports whether a provider refused the messages because of an image, so that the Model is to be called
-// again: once more with the same messages where the provider could not fetch the image, which may pass, and then without
-// it. begins is the id of the message that the Turn began with.
+// again: once more with the same messages where the provider could not fetch the image, which may pass, and then
+// without it. begins is the id of the message that the Turn began with.
 func (run *Runner) imageRefused(ctx context.Context, a *asked, messages []event.Message, begins string) bool {
 	var refused *provider.ImageRefused
 	if !errors.As(a.err, &refused) || ctx.Err() != nil {
@@ -34,8 +34,8 @@ func (run *Runner) imageRefused(ctx context.Context, a *asked, messages []event.
 }
 
 // refusable returns the digests of the images that are left out after a refusal: those that the provider names;
-// otherwise those of the conversation before the Turn, which have had time to expire; otherwise all that the refusal may
-// be about. all skips the first two.
+// otherwise those of the conversation before the Turn, which have had time to expire; otherwise all that the refusal
+// may be about. all skips the first two.
 func refusable(messages []event.Message, refused *provider.ImageRefused, begins string, all bool) []string {
 	var named, earlier, possible []string
 	before := true

@@ -152,8 +152,8 @@ func (s brokenStore) Create(context.Context, journal.Session, *v1alpha1.JournalE
 	return s.err
 }
 
-// TestWhatTheJournalRefusesIsNoEnd: a step that cannot be closed is tried again by its host, which alone decides when to
-// end the Turn.
+// TestWhatTheJournalRefusesIsNoEnd: a step that cannot be closed is tried again by its host, which alone decides when
+// to end the Turn.
 func TestWhatTheJournalRefusesIsNoEnd(t *testing.T) {
 	outage := errors.New("no route to the API server")
 	for name, want := range map[string]error{"an outage": outage, "a refusal": journal.ErrRefused} {

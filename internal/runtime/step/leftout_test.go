@@ -151,7 +151,9 @@ func TestMessagesThatWereLeftOutGoIntoATurnInOrder(t *testing.T) {
 	}{
 		"all":                           {[]turnstate.Steer{steer("a", 4<<10, true), short, steer("b", 4<<10, true)}, "asb"},
 		"up to one that cannot be read": {[]turnstate.Steer{short, steer("a", 4<<10, false), steer("b", 4<<10, true)}, "s"},
-		"as many as a step takes":       {[]turnstate.Steer{steer("a", 1<<20, true), steer("b", 1<<20, true), steer("c", 1<<20, true)}, "ab"},
+		"as many as a step takes": {
+			[]turnstate.Steer{steer("a", 1<<20, true), steer("b", 1<<20, true), steer("c", 1<<20, true)}, "ab",
+		},
 	} {
 		var got strings.Builder
 		for _, s := range read(t.Context(), test.offered) {

@@ -14,7 +14,8 @@ import (
 func acting(class v1alpha1.SideEffect) (turnstate.Turn, v1alpha1.ToolCall) {
 	turn := newTurn("demo-1")
 	turn.Local = true
-	turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanPhaseAct, v1alpha1.TurnPhaseAct
+	turn.Progress.Plan.Step, turn.Progress.Plan.Phase = 2, v1alpha1.PlanPhaseAct
+	turn.Progress.Phase = v1alpha1.TurnPhaseAct
 	call := v1alpha1.ToolCall{
 		ID:         "1-0",
 		Name:       "pay",
@@ -36,9 +37,13 @@ func TestACallOfAJobToolInThisProcess(t *testing.T) {
 		entries int64
 		state   v1alpha1.ToolCallState
 	}{
-		"once":               {class: v1alpha1.SideEffectAtMostOnce, ran: 1, entries: 2, state: v1alpha1.ToolCallStateSucceeded},
-		"claimed by another": {class: v1alpha1.SideEffectAtMostOnce, claimed: true, entries: 1, state: v1alpha1.ToolCallStateUnknown},
-		"again":              {class: v1alpha1.SideEffectPure, ran: 2, state: v1alpha1.ToolCallStateSucceeded},
+		"once": {
+			class: v1alpha1.SideEffectAtMostOnce, ran: 1, entries: 2, state: v1alpha1.ToolCallStateSucceeded,
+		},
+		"claimed by another": {
+			class: v1alpha1.SideEffectAtMostOnce, claimed: true, entries: 1, state: v1alpha1.ToolCallStateUnknown,
+		},
+		"again": {class: v1alpha1.SideEffectPure, ran: 2, state: v1alpha1.ToolCallStateSucceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -373,8 +373,8 @@ func sendable(history []event.Message) []event.Message {
 	return event.WithoutRefusedImages(event.WithoutFiltered(withoutErrors(history)))
 }
 
-// withoutErrors leaves out the messages that reported an error to the user: they are not the model's (LLM-07). Where the
-// code was lost, as in a transcript that another program has written, the sentence alone identifies the message.
+// withoutErrors leaves out the messages that reported an error to the user: they are not the model's (LLM-07). Where
+// the code was lost, as in a transcript that another program has written, the sentence alone identifies the message.
 func withoutErrors(history []event.Message) []event.Message {
 	kept := make([]event.Message, 0, len(history)+1)
 	for _, m := range history {

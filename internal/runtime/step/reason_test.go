@@ -209,7 +209,10 @@ func TestCallsArePinnedWithAllThatRunningThemNeeds(t *testing.T) {
 		c.Attempt != 0 {
 		t.Errorf("client: %+v", c)
 	}
-	for i, reason := range map[int]string{3: v1alpha1.ToolCallReasonToolNotFound, 4: v1alpha1.ToolCallReasonInvalidArguments, 5: v1alpha1.ToolCallReasonArgumentsTooLarge} {
+	for i, reason := range map[int]string{
+		3: v1alpha1.ToolCallReasonToolNotFound, 4: v1alpha1.ToolCallReasonInvalidArguments,
+		5: v1alpha1.ToolCallReasonArgumentsTooLarge,
+	} {
 		if c := got[i]; c.Executor != v1alpha1.ToolExecutorNone || c.State != v1alpha1.ToolCallStateNotExecuted ||
 			c.Reason != reason ||
 			c.Preview == "" {

@@ -244,7 +244,11 @@ func TestAnAnswerWaitsForALogThatRefusesIt(t *testing.T) {
 		}}
 		b := onStore(t, l)
 		var told []string
-		b.OnUnwritten = func(_ context.Context, t turnstate.Turn, err error) { told = append(told, t.Ref.Name+": "+err.Error()) }
+		b.OnUnwritten = func(
+			_ context.Context, t turnstate.Turn, err error,
+		) {
+			told = append(told, t.Ref.Name+": "+err.Error())
+		}
 		turn, _ := b.reason(newTurn("demo-1"), with())
 		if len(b.asked) != 1 || turn.Progress.Output != "Hello." {
 			t.Errorf("asked %d times, progress %+v", len(b.asked), turn.Progress)

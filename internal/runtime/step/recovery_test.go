@@ -219,18 +219,27 @@ func TestAnAnswerIsAskedForAgainWhere(t *testing.T) {
 		before, after func(*turnstate.Config)
 		event         string
 	}{
-		"the Model restarts":                    {pieces: told("The"), before: restart, after: restart},
-		"the Model restarts by now":             {pieces: told("The"), after: restart, event: "reason.recovered "},
-		"another Model answers by now":          {pieces: told("The"), after: func(c *turnstate.Config) { c.Model.Name = "other" }, event: "reason.recovered "},
-		"no Model answers by now":               {pieces: told("The"), after: func(c *turnstate.Config) { *c = with(); c.Model.Name = "new" }, event: "reason.recovered "},
-		"nothing had come":                      {},
-		"only white space had come":             {pieces: told("\n\n"), event: "reason.recovered "},
-		"what had come is no text at all":       {pieces: told("\xff\xfe")},
-		"only tool calls had come":              {pieces: []model.Partial{{ToolCalls: true}}},
-		"tool calls had come at once":           {pieces: []model.Partial{{Text: "I look.", ToolCalls: true}}},
-		"a tool call had begun behind the text": {pieces: append(told("I look."), model.Partial{Text: "I look.", ToolCalls: true}), event: "reason.recovered "},
+		"the Model restarts":        {pieces: told("The"), before: restart, after: restart},
+		"the Model restarts by now": {pieces: told("The"), after: restart, event: "reason.recovered "},
+		"another Model answers by now": {
+			pieces: told("The"), after: func(c *turnstate.Config) { c.Model.Name = "other" }, event: "reason.recovered ",
+		},
+		"no Model answers by now": {
+			pieces: told("The"), after: func(c *turnstate.Config) { *c = with(); c.Model.Name = "new" },
+			event: "reason.recovered ",
+		},
+		"nothing had come":                {},
+		"only white space had come":       {pieces: told("\n\n"), event: "reason.recovered "},
+		"what had come is no text at all": {pieces: told("\xff\xfe")},
+		"only tool calls had come":        {pieces: []model.Partial{{ToolCalls: true}}},
+		"tool calls had come at once":     {pieces: []model.Partial{{Text: "I look.", ToolCalls: true}}},
+		"a tool call had begun behind the text": {
+			pieces: append(told("I look."), model.Partial{Text: "I look.", ToolCalls: true}), event: "reason.recovered ",
+		},
 		"more text had come behind a tool call": {
-			pieces: append(told("I"), model.Partial{Text: "I", ToolCalls: true}, model.Partial{Text: "I look"}), event: "reason.recovered ",
+			pieces: append(
+				told("I"), model.Partial{Text: "I", ToolCalls: true}, model.Partial{Text: "I look"},
+			), event: "reason.recovered ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

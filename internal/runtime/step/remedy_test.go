@@ -36,15 +36,37 @@ func TestEveryFailureOfAModelSaysWhatToDo(t *testing.T) {
 		code v1alpha1.ErrorCode
 		want []string
 	}{
-		"a refused key":           {status(401, ""), v1alpha1.ErrorCodeProviderMisconfigured, []string{key, "Store a valid API key"}},
-		"a key without rights":    {status(403, ""), v1alpha1.ErrorCodeProviderMisconfigured, []string{key}},
-		"a wrong address":         {provider.RequestError(t.Context(), "Test", &egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}), v1alpha1.ErrorCodeProviderMisconfigured, []string{"H has no address.", `baseURL of Model "m"`}},
-		"a quota that is used":    {status(429, provider.KindQuota), v1alpha1.ErrorCodeProviderQuotaExhausted, []string{key, "Raise the provider's quota"}},
-		"a limit":                 {provider.StatusError("Test", "m", 429, longestPause*2, ""), v1alpha1.ErrorCodeProviderRateLimited, []string{`Model "m"`, "another Turn later"}},
-		"an unknown model":        {status(404, ""), v1alpha1.ErrorCodeModelUnavailable, []string{`model of Model "m"`, key}},
-		"an outage":               {&model.Error{Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "out of order"}, v1alpha1.ErrorCodeProviderUnavailable, []string{`Model "m"`, "another Turn later"}},
-		"a refused request":       {provider.WithProblem(status(400, ""), "no such parameter"), v1alpha1.ErrorCodeProcessingError, []string{"No such parameter.", `Model "m"`}},
-		"a response too long":     {provider.TooLong("Test", provider.MaxAnswer+1, 0, 0), v1alpha1.ErrorCodeProcessingError, []string{"too long to be stored", `Model "m"`}},
+		"a refused key": {
+			status(401, ""), v1alpha1.ErrorCodeProviderMisconfigured, []string{key, "Store a valid API key"},
+		},
+		"a key without rights": {status(403, ""), v1alpha1.ErrorCodeProviderMisconfigured, []string{key}},
+		"a wrong address": {
+			provider.RequestError(t.Context(), "Test", &egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}),
+			v1alpha1.ErrorCodeProviderMisconfigured,
+			[]string{"H has no address.", `baseURL of Model "m"`},
+		},
+		"a quota that is used": {
+			status(429, provider.KindQuota), v1alpha1.ErrorCodeProviderQuotaExhausted,
+			[]string{key, "Raise the provider's quota"},
+		},
+		"a limit": {
+			provider.StatusError("Test", "m", 429, longestPause*2, ""), v1alpha1.ErrorCodeProviderRateLimited,
+			[]string{`Model "m"`, "another Turn later"},
+		},
+		"an unknown model": {status(404, ""), v1alpha1.ErrorCodeModelUnavailable, []string{`model of Model "m"`, key}},
+		"an outage": {
+			&model.Error{Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "out of order"},
+			v1alpha1.ErrorCodeProviderUnavailable,
+			[]string{`Model "m"`, "another Turn later"},
+		},
+		"a refused request": {
+			provider.WithProblem(status(400, ""), "no such parameter"), v1alpha1.ErrorCodeProcessingError,
+			[]string{"No such parameter.", `Model "m"`},
+		},
+		"a response too long": {
+			provider.TooLong("Test", provider.MaxAnswer+1, 0, 0), v1alpha1.ErrorCodeProcessingError,
+			[]string{"too long to be stored", `Model "m"`},
+		},
 		"a response of no sense":  {errors.New("boom"), v1alpha1.ErrorCodeProcessingError, []string{`Model "m"`}},
 		"a conversation too long": {status(413, ""), v1alpha1.ErrorCodeRequestTooLarge, []string{"start a new session"}},
 	} {
@@ -79,7 +101,9 @@ func TestALayerThatBlocksIsNamed(t *testing.T) {
 		},
 		"a missing Harness": {config.Resolved{HarnessName: "base"}, `Create Harness "base"`},
 		"an archived Agent": {
-			config.Resolved{Harness: &v1alpha1.Harness{}, AgentName: "a", Agent: &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{Lifecycle: archived}}},
+			config.Resolved{
+				Harness: &v1alpha1.Harness{}, AgentName: "a", Agent: &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{Lifecycle: archived}},
+			},
 			`Set lifecycle of Agent "a" to Active`,
 		},
 		"a missing Agent": {config.Resolved{Harness: &v1alpha1.Harness{}, AgentName: "a"}, `Create Agent "a"`},

@@ -258,14 +258,18 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 		change func(*bench, *Call)
 		reason string
 	}{
-		"its Tool is gone":         {func(_ *bench, c *Call) { c.Definition = nil }, v1alpha1.ToolCallReasonToolChanged},
-		"its Tool is another kind": {func(_ *bench, c *Call) { c.Definition = definition.Of(jobTool("ask")) }, v1alpha1.ToolCallReasonToolChanged},
+		"its Tool is gone": {func(_ *bench, c *Call) { c.Definition = nil }, v1alpha1.ToolCallReasonToolChanged},
+		"its Tool is another kind": {
+			func(_ *bench, c *Call) { c.Definition = definition.Of(jobTool("ask")) }, v1alpha1.ToolCallReasonToolChanged,
+		},
 		"its Secret is bound to other hosts": {func(b *bench, c *Call) {
 			c.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
 			b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
 				return &corev1.Secret{
-					ObjectMeta: metav1.ObjectMeta{Name: "key", Annotations: map[string]string{v1alpha1.AnnotationAllowedHosts: "api.example.org"}},
-					Data:       map[string][]byte{"token": []byte("a")},
+					ObjectMeta: metav1.ObjectMeta{
+						Name: "key", Annotations: map[string]string{v1alpha1.AnnotationAllowedHosts: "api.example.org"},
+					},
+					Data: map[string][]byte{"token": []byte("a")},
 				}, nil
 			}
 		}, v1alpha1.ToolCallReasonSecretUnusable},
@@ -274,7 +278,9 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 				NetworkAccess: &v1alpha1.NetworkAccess{Allowed: []v1alpha1.NetworkPattern{"elsewhere.example"}},
 			}).Network
 		}, v1alpha1.ToolCallReasonNetworkAccessDenied},
-		"its host may not be reached": {func(b *bench, _ *Call) { b.Egress = egress.New(egress.Options{}) }, v1alpha1.ToolCallReasonAddressRefused},
+		"its host may not be reached": {
+			func(b *bench, _ *Call) { b.Egress = egress.New(egress.Options{}) }, v1alpha1.ToolCallReasonAddressRefused,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, fine)
@@ -320,7 +326,9 @@ func TestTheEndOfATurnKnowsWhichRequestsWereClaimed(t *testing.T) {
 		want   v1alpha1.ToolCallState
 	}{
 		"once, not claimed": {class: once, want: v1alpha1.ToolCallStateNotExecuted},
-		"once, claimed":     {class: once, before: func(b *bench, t turnstate.Turn) { b.claimFor(t, "x") }, want: v1alpha1.ToolCallStateUnknown},
+		"once, claimed": {
+			class: once, before: func(b *bench, t turnstate.Turn) { b.claimFor(t, "x") }, want: v1alpha1.ToolCallStateUnknown,
+		},
 		"once, kept": {class: once, before: func(b *bench, t turnstate.Turn) {
 			b.claimFor(t, "x")
 			_, _, err := b.Log.Settle(b.t.Context(), session, t.Ref, 2, 1, keptCall("1-0", succeeded("so")))
@@ -329,7 +337,11 @@ func TestTheEndOfATurnKnowsWhichRequestsWereClaimed(t *testing.T) {
 			}
 		}, want: v1alpha1.ToolCallStateSucceeded},
 		"once, and this process is wrong": {
-			class: once, before: func(b *bench, t turnstate.Turn) { b.claimFor(t, "x") }, known: new(tool.CallUnclaimed()), want: v1alpha1.ToolCallStateUnknown,
+			class: once, before: func(
+				b *bench, t turnstate.Turn,
+			) {
+				b.claimFor(t, "x")
+			}, known: new(tool.CallUnclaimed()), want: v1alpha1.ToolCallStateUnknown,
 		},
 		"again": {class: pure, want: v1alpha1.ToolCallStateUnknown},
 	} {
@@ -380,8 +392,14 @@ func TestACallOfAnHTTPToolIsPinned(t *testing.T) {
 func TestAKeptOutcomeIsReadAsItWasWritten(t *testing.T) {
 	started := started.Add(1)
 	for name, outcome := range map[string]tool.Outcome{
-		"succeeded":    {State: v1alpha1.ToolCallStateSucceeded, Reason: "Completed", Result: new(""), Started: true, StartedAt: started, FinishedAt: started},
-		"failed":       {State: v1alpha1.ToolCallStateFailed, Reason: "HTTPStatus", Error: "no", Started: true, StartedAt: started, FinishedAt: started},
+		"succeeded": {
+			State: v1alpha1.ToolCallStateSucceeded, Reason: "Completed", Result: new(""), Started: true, StartedAt: started,
+			FinishedAt: started,
+		},
+		"failed": {
+			State: v1alpha1.ToolCallStateFailed, Reason: "HTTPStatus", Error: "no", Started: true, StartedAt: started,
+			FinishedAt: started,
+		},
 		"not executed": tool.CallUnclaimed(),
 	} {
 		got := act.OutcomeOf(keptCall("1-0", outcome))

@@ -62,7 +62,10 @@ func TestAPlainTurnHasASmallEntry(t *testing.T) {
 // A status that holds the most that a model, a tool and a user can put into it stays below 64 KiB (invariant 7), as the
 // API server writes it.
 func TestTheLargestStatusFits(t *testing.T) {
-	for _, text := range []string{strings.Repeat("x", 9<<10), strings.Repeat("<", 9<<10), strings.Repeat("\x00", 9<<10), strings.Repeat("😀", 3<<10), strings.Repeat("\xff", 9<<10), strings.Repeat("\u2028", 4<<10)} {
+	for _, text := range []string{
+		strings.Repeat("x", 9<<10), strings.Repeat("<", 9<<10), strings.Repeat("\x00", 9<<10), strings.Repeat("😀", 3<<10),
+		strings.Repeat("\xff", 9<<10), strings.Repeat("\u2028", 4<<10),
+	} {
 		b := newBench(t)
 		var made []model.ToolCall
 		for range 2 * tool.MaxCallsPerStep {

@@ -17,7 +17,9 @@ func TestNoStatusIsInvented(t *testing.T) {
 		want string
 	}{
 		"no connection": {
-			provider.RequestError(t.Context(), "Test", &egress.Error{Reason: egress.ReasonUnreachable, Text: "connection refused"}), "",
+			provider.RequestError(
+				t.Context(), "Test", &egress.Error{Reason: egress.ReasonUnreachable, Text: "connection refused"},
+			), "",
 		},
 		"a broken one": {provider.RequestError(t.Context(), "Test", errors.New("lost")), ""},
 		"of a server":  {unavailable(), "503"},

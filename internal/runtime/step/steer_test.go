@@ -153,10 +153,14 @@ func TestWhetherAWaitingMessageIsPartOfTheTurnAlready(t *testing.T) {
 		"the message that was taken":  {offered: []turnstate.Steer{taken}, taken: true},
 		"another one, under its name": {offered: []turnstate.Steer{again}},
 		"another one, beside it": {
-			offered: []turnstate.Steer{taken, message("demo-3", "New.")}, pending: []turnstate.Steer{message("demo-3", "New.")}, taken: true,
+			offered: []turnstate.Steer{
+				taken, message("demo-3", "New."),
+			}, pending: []turnstate.Steer{message("demo-3", "New.")}, taken: true,
 		},
-		"a new one": {offered: []turnstate.Steer{message("demo-3", "New.")}, pending: []turnstate.Steer{message("demo-3", "New.")}},
-		"none":      {},
+		"a new one": {
+			offered: []turnstate.Steer{message("demo-3", "New.")}, pending: []turnstate.Steer{message("demo-3", "New.")},
+		},
+		"none": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

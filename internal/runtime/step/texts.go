@@ -77,8 +77,8 @@ func wholeModel(ctx context.Context, c turnstate.Config, m *v1alpha1.Model) (*v1
 	return read, nil
 }
 
-// onlyCalled returns the configuration that a response is recorded with: without the system prompt, and with the definitions
-// of the called tools alone.
+// onlyCalled returns the configuration that a response is recorded with: without the system prompt, and with the
+// definitions of the called tools alone.
 func onlyCalled(c turnstate.Config, calls []model.ToolCall) turnstate.Config {
 	c.Tools = slices.DeleteFunc(slices.Clone(c.Tools), func(d *definition.Definition) bool {
 		return !slices.ContainsFunc(calls, func(call model.ToolCall) bool { return call.Name == d.Name })

@@ -19,9 +19,13 @@ func TestAnAnswerThatIsAnImage(t *testing.T) {
 		answer egress.Response
 		want   string
 	}{
-		"whole":           {egress.Response{Body: []byte(image)}, block},
-		"too large":       {egress.Response{Body: []byte(image), More: true, Length: 99_999}, " with 99999 bytes that is too large."},
-		"of unknown size": {egress.Response{Body: []byte(image), More: true, Length: -1}, "of type image/png that is too large."},
+		"whole": {egress.Response{Body: []byte(image)}, block},
+		"too large": {
+			egress.Response{Body: []byte(image), More: true, Length: 99_999}, " with 99999 bytes that is too large.",
+		},
+		"of unknown size": {
+			egress.Response{Body: []byte(image), More: true, Length: -1}, "of type image/png that is too large.",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.answer.Status, test.answer.Header = 200, http.Header{"Content-Type": {"image/png; q=1"}}
@@ -52,18 +56,56 @@ func TestAnAnswerIsAResultOrAnError(t *testing.T) {
 		says   []string
 		size   int
 	}{
-		"200":                        {answer: egress.Response{Status: 200, Body: []byte("fine")}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{"fine"}, size: 4},
-		"204":                        {answer: egress.Response{Status: 204}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted},
-		"not all text":               {answer: egress.Response{Status: 200, Body: []byte("a\xffb")}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{"a\uFFFDb"}},
-		"what is just too long":      {answer: egress.Response{Status: 200, Body: []byte(long[:MaxResultBytes+1])}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{" of 65537 bytes."}, size: MaxResultBytes},
-		"what is too long":           {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: 1 << 20}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{" of 1048576 bytes."}, size: MaxResultBytes},
-		"what is of unknown length":  {answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: -1}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{"and there are more."}, size: MaxResultBytes},
-		"404":                        {answer: egress.Response{Status: 404, Body: []byte("no such city")}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus, says: []string{"The server responded with status 404 (Not Found).", "no such city"}},
-		"500 without a body":         {answer: egress.Response{Status: 500}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus, says: []string{"status 500 (Internal Server Error) and an empty body."}},
-		"a status that nobody knows": {answer: egress.Response{Status: 799, Body: []byte("?")}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus, says: []string{"status 799."}},
-		"300":                        {answer: egress.Response{Status: 300}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus},
-		"a long error":               {answer: egress.Response{Status: 400, Body: []byte(long)}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus},
-		"a secret that is sent back": {answer: egress.Response{Status: 200, Body: []byte("you said hidden-key")}, state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted, says: []string{"you said [redacted]"}},
+		"200": {
+			answer: egress.Response{Status: 200, Body: []byte("fine")}, state: v1alpha1.ToolCallStateSucceeded,
+			reason: v1alpha1.ToolCallReasonCompleted, says: []string{"fine"}, size: 4,
+		},
+		"204": {
+			answer: egress.Response{Status: 204}, state: v1alpha1.ToolCallStateSucceeded,
+			reason: v1alpha1.ToolCallReasonCompleted,
+		},
+		"not all text": {
+			answer: egress.Response{Status: 200, Body: []byte("a\xffb")}, state: v1alpha1.ToolCallStateSucceeded,
+			reason: v1alpha1.ToolCallReasonCompleted, says: []string{"a\uFFFDb"},
+		},
+		"what is just too long": {
+			answer: egress.Response{Status: 200, Body: []byte(long[:MaxResultBytes+1])}, state: v1alpha1.ToolCallStateSucceeded,
+			reason: v1alpha1.ToolCallReasonCompleted, says: []string{" of 65537 bytes."}, size: MaxResultBytes,
+		},
+		"what is too long": {
+			answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: 1 << 20},
+			state:  v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted,
+			says: []string{" of 1048576 bytes."}, size: MaxResultBytes,
+		},
+		"what is of unknown length": {
+			answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: -1},
+			state:  v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted,
+			says: []string{"and there are more."}, size: MaxResultBytes,
+		},
+		"404": {
+			answer: egress.Response{Status: 404, Body: []byte("no such city")}, state: v1alpha1.ToolCallStateFailed,
+			reason: v1alpha1.ToolCallReasonHTTPStatus,
+			says:   []string{"The server responded with status 404 (Not Found).", "no such city"},
+		},
+		"500 without a body": {
+			answer: egress.Response{Status: 500}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus,
+			says: []string{"status 500 (Internal Server Error) and an empty body."},
+		},
+		"a status that nobody knows": {
+			answer: egress.Response{Status: 799, Body: []byte("?")}, state: v1alpha1.ToolCallStateFailed,
+			reason: v1alpha1.ToolCallReasonHTTPStatus, says: []string{"status 799."},
+		},
+		"300": {
+			answer: egress.Response{Status: 300}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus,
+		},
+		"a long error": {
+			answer: egress.Response{Status: 400, Body: []byte(long)}, state: v1alpha1.ToolCallStateFailed,
+			reason: v1alpha1.ToolCallReasonHTTPStatus,
+		},
+		"a secret that is sent back": {
+			answer: egress.Response{Status: 200, Body: []byte("you said hidden-key")}, state: v1alpha1.ToolCallStateSucceeded,
+			reason: v1alpha1.ToolCallReasonCompleted, says: []string{"you said [redacted]"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outcome := HTTPEnded(
@@ -105,27 +147,74 @@ func TestARequestWithoutAnAnswerIsJudgedByWhatIsCertain(t *testing.T) {
 		reason string
 		retry  bool
 	}{
-		"not permitted":                {&egress.Error{Reason: egress.ReasonForbidden}, again, not, v1alpha1.ToolCallReasonNetworkAccessDenied, false},
-		"refused, once":                {&egress.Error{Reason: egress.ReasonRefused}, once, not, v1alpha1.ToolCallReasonAddressRefused, false},
-		"refused":                      {&egress.Error{Reason: egress.ReasonRefused}, again, not, v1alpha1.ToolCallReasonAddressRefused, false},
-		"invalid":                      {&egress.Error{Reason: egress.ReasonInvalid}, again, not, v1alpha1.ToolCallReasonInvalidRequest, false},
-		"no host, once":                {&egress.Error{Reason: egress.ReasonUnresolved}, once, not, v1alpha1.ToolCallReasonConnectionFailed, false},
-		"no host":                      {&egress.Error{Reason: egress.ReasonUnresolved}, again, not, v1alpha1.ToolCallReasonConnectionFailed, true},
-		"no connection, once":          {&egress.Error{Reason: egress.ReasonUnreachable}, once, not, v1alpha1.ToolCallReasonConnectionFailed, false},
-		"no connection":                {&egress.Error{Reason: egress.ReasonUnreachable}, again, not, v1alpha1.ToolCallReasonConnectionFailed, true},
-		"no connection after redirect": {&egress.Error{Reason: egress.ReasonUnreachable, Sent: true}, once, unknown, v1alpha1.ToolCallReasonConnectionFailed, false},
-		"not trusted":                  {&egress.Error{Reason: egress.ReasonUntrusted}, again, not, v1alpha1.ToolCallReasonConnectionFailed, false},
-		"lost, once":                   {&egress.Error{Reason: egress.ReasonLost, Sent: true}, once, unknown, v1alpha1.ToolCallReasonConnectionLost, false},
-		"lost":                         {&egress.Error{Reason: egress.ReasonLost, Sent: true}, again, failed, v1alpha1.ToolCallReasonConnectionLost, true},
-		"lost within a good answer":    {&egress.Error{Reason: egress.ReasonLost, Sent: true, Status: 200}, once, failed, v1alpha1.ToolCallReasonOutputLost, false},
-		"lost within a bad answer":     {&egress.Error{Reason: egress.ReasonLost, Sent: true, Status: 500}, once, unknown, v1alpha1.ToolCallReasonConnectionLost, false},
-		"redirected elsewhere":         {&egress.Error{Reason: egress.ReasonRedirect, Sent: true}, once, failed, v1alpha1.ToolCallReasonRedirectRefused, false},
-		"too slow, once":               {&egress.Error{Reason: egress.ReasonTimeout, Sent: true}, once, unknown, v1alpha1.ToolCallReasonTimeout, false},
-		"too slow":                     {&egress.Error{Reason: egress.ReasonTimeout, Sent: true}, again, failed, v1alpha1.ToolCallReasonTimeout, false},
-		"too slow to connect":          {&egress.Error{Reason: egress.ReasonTimeout}, once, not, v1alpha1.ToolCallReasonTimeout, false},
-		"cancelled, once":              {&egress.Error{Reason: egress.ReasonCancelled, Sent: true}, once, unknown, v1alpha1.ToolCallReasonConnectionLost, false},
-		"cancelled before":             {&egress.Error{Reason: egress.ReasonCancelled}, once, not, v1alpha1.ToolCallReasonConnectionLost, false},
-		"anything else":                {errors.New("secret words"), once, unknown, v1alpha1.ToolCallReasonConnectionLost, false},
+		"not permitted": {
+			&egress.Error{Reason: egress.ReasonForbidden}, again, not, v1alpha1.ToolCallReasonNetworkAccessDenied, false,
+		},
+		"refused, once": {
+			&egress.Error{Reason: egress.ReasonRefused}, once, not, v1alpha1.ToolCallReasonAddressRefused, false,
+		},
+		"refused": {
+			&egress.Error{Reason: egress.ReasonRefused}, again, not, v1alpha1.ToolCallReasonAddressRefused, false,
+		},
+		"invalid": {
+			&egress.Error{Reason: egress.ReasonInvalid}, again, not, v1alpha1.ToolCallReasonInvalidRequest, false,
+		},
+		"no host, once": {
+			&egress.Error{Reason: egress.ReasonUnresolved}, once, not, v1alpha1.ToolCallReasonConnectionFailed, false,
+		},
+		"no host": {
+			&egress.Error{Reason: egress.ReasonUnresolved}, again, not, v1alpha1.ToolCallReasonConnectionFailed, true,
+		},
+		"no connection, once": {
+			&egress.Error{Reason: egress.ReasonUnreachable}, once, not, v1alpha1.ToolCallReasonConnectionFailed, false,
+		},
+		"no connection": {
+			&egress.Error{Reason: egress.ReasonUnreachable}, again, not, v1alpha1.ToolCallReasonConnectionFailed, true,
+		},
+		"no connection after redirect": {
+			&egress.Error{Reason: egress.ReasonUnreachable, Sent: true}, once, unknown, v1alpha1.ToolCallReasonConnectionFailed,
+			false,
+		},
+		"not trusted": {
+			&egress.Error{Reason: egress.ReasonUntrusted}, again, not, v1alpha1.ToolCallReasonConnectionFailed, false,
+		},
+		"lost, once": {
+			&egress.Error{Reason: egress.ReasonLost, Sent: true}, once, unknown, v1alpha1.ToolCallReasonConnectionLost, false,
+		},
+		"lost": {
+			&egress.Error{Reason: egress.ReasonLost, Sent: true}, again, failed, v1alpha1.ToolCallReasonConnectionLost, true,
+		},
+		"lost within a good answer": {
+			&egress.Error{Reason: egress.ReasonLost, Sent: true, Status: 200}, once, failed, v1alpha1.ToolCallReasonOutputLost,
+			false,
+		},
+		"lost within a bad answer": {
+			&egress.Error{Reason: egress.ReasonLost, Sent: true, Status: 500}, once, unknown,
+			v1alpha1.ToolCallReasonConnectionLost, false,
+		},
+		"redirected elsewhere": {
+			&egress.Error{Reason: egress.ReasonRedirect, Sent: true}, once, failed, v1alpha1.ToolCallReasonRedirectRefused,
+			false,
+		},
+		"too slow, once": {
+			&egress.Error{Reason: egress.ReasonTimeout, Sent: true}, once, unknown, v1alpha1.ToolCallReasonTimeout, false,
+		},
+		"too slow": {
+			&egress.Error{Reason: egress.ReasonTimeout, Sent: true}, again, failed, v1alpha1.ToolCallReasonTimeout, false,
+		},
+		"too slow to connect": {
+			&egress.Error{Reason: egress.ReasonTimeout}, once, not, v1alpha1.ToolCallReasonTimeout, false,
+		},
+		"cancelled, once": {
+			&egress.Error{Reason: egress.ReasonCancelled, Sent: true}, once, unknown, v1alpha1.ToolCallReasonConnectionLost,
+			false,
+		},
+		"cancelled before": {
+			&egress.Error{Reason: egress.ReasonCancelled}, once, not, v1alpha1.ToolCallReasonConnectionLost, false,
+		},
+		"anything else": {
+			errors.New("secret words"), once, unknown, v1alpha1.ToolCallReasonConnectionLost, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			call := v1alpha1.ToolCall{SideEffect: test.class, Attempt: 1}

@@ -26,7 +26,8 @@ func forecast(change func(*HTTPParams)) HTTPParams {
 		Tool: &v1alpha1.ToolSpec{
 			InputSchema: &v1alpha1.JSON{
 				Raw: []byte(
-					`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":["integer","null"]},"fine":{"type":"boolean"}}}`,
+					`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":["integer","null"]},` +
+						`"fine":{"type":"boolean"}}}`,
 				),
 			},
 			HTTP: &v1alpha1.HTTPTool{URL: "https://api.example.org/v1?unit=c"},
@@ -98,20 +99,41 @@ func TestARequestSendsTheArgumentsInItsQuery(t *testing.T) {
 		want           string
 		reason, says   string
 	}{
-		"none":                   {arguments: "", want: "https://api.example.org/v1"},
-		"beside a parameter":     {url: "https://api.example.org/v1?unit=c", arguments: `{"city":"Lisbon"}`, want: "https://api.example.org/v1?unit=c&city=Lisbon"},
-		"of each type, in order": {arguments: `{"fine":true,"days":12345678901234567890,"city":"a"}`, want: "https://api.example.org/v1?city=a&days=12345678901234567890&fine=true"},
-		"null":                   {arguments: `{"days":null}`, want: "https://api.example.org/v1"},
-		"what would be syntax":   {arguments: `{"city":"a&fine=true#/../?x=\r\n@b"}`, want: "https://api.example.org/v1?city=a%26fine%3Dtrue%23%2F..%2F%3Fx%3D%0D%0A%40b"},
-		"what is for people":     {arguments: `{"human_intent":"look","city":"a"}`, want: "https://api.example.org/v1?city=a"},
-		"undeclared":             {arguments: `{"town":"a"}`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: `"town" is not declared`},
-		"a list":                 {arguments: `{"city":["a"]}`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: `"city" must be a string`},
-		"no object":              {arguments: `[]`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: "not a JSON object"},
-		"too long":               {arguments: `{"city":"` + strings.Repeat("a", MaxURLBytes) + `"}`, reason: v1alpha1.ToolCallReasonArgumentsTooLarge, says: "the maximum is 8192"},
+		"none": {arguments: "", want: "https://api.example.org/v1"},
+		"beside a parameter": {
+			url: "https://api.example.org/v1?unit=c", arguments: `{"city":"Lisbon"}`,
+			want: "https://api.example.org/v1?unit=c&city=Lisbon",
+		},
+		"of each type, in order": {
+			arguments: `{"fine":true,"days":12345678901234567890,"city":"a"}`,
+			want:      "https://api.example.org/v1?city=a&days=12345678901234567890&fine=true",
+		},
+		"null": {arguments: `{"days":null}`, want: "https://api.example.org/v1"},
+		"what would be syntax": {
+			arguments: `{"city":"a&fine=true#/../?x=\r\n@b"}`,
+			want:      "https://api.example.org/v1?city=a%26fine%3Dtrue%23%2F..%2F%3Fx%3D%0D%0A%40b",
+		},
+		"what is for people": {
+			arguments: `{"human_intent":"look","city":"a"}`, want: "https://api.example.org/v1?city=a",
+		},
+		"undeclared": {
+			arguments: `{"town":"a"}`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: `"town" is not declared`,
+		},
+		"a list": {
+			arguments: `{"city":["a"]}`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: `"city" must be a string`,
+		},
+		"no object": {
+			arguments: `[]`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: "not a JSON object",
+		},
+		"too long": {
+			arguments: `{"city":"` + strings.Repeat("a", MaxURLBytes) + `"}`, reason: v1alpha1.ToolCallReasonArgumentsTooLarge,
+			says: "the maximum is 8192",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := forecast(func(p *HTTPParams) {
-				p.Tool.HTTP.Method, p.Tool.HTTP.URL, p.Arguments = v1alpha1.HTTPMethodGet, "https://api.example.org/v1", test.arguments
+				p.Tool.HTTP.Method, p.Tool.HTTP.URL = v1alpha1.HTTPMethodGet, "https://api.example.org/v1"
+				p.Arguments = test.arguments
 				if test.url != "" {
 					p.Tool.HTTP.URL = test.url
 				}
@@ -156,17 +178,25 @@ func TestASecretThatCannotBeSentIsNot(t *testing.T) {
 		key     string
 		says    string
 	}{
-		"one that is free":         {secrets: newSecret("weather", "abc")},
-		"one for this host":        {secrets: newSecret("weather", "abc", "other.example", " API.example.org ")},
-		"one for this port":        {secrets: newSecret("weather", "abc", "api.example.org:443")},
-		"one for another port":     {secrets: newSecret("weather", "abc", "api.example.org:8443"), says: "is bound to hosts by capstan.dev/allowed-hosts"},
-		"one for another host":     {secrets: newSecret("weather", "abc", "example.org"), says: "is bound to hosts by capstan.dev/allowed-hosts"},
-		"one for no host":          {secrets: newSecret("weather", "abc", ""), says: "is bound to hosts by capstan.dev/allowed-hosts"},
-		"one that is not there":    {says: `Secret "weather" of one of its headers does not exist`},
-		"one without the key":      {secrets: newSecret("weather", "abc"), key: "other", says: `has no key "other"`},
-		"an empty one":             {secrets: newSecret("weather", "\n"), says: "is not a valid header value"},
-		"one with two lines":       {secrets: newSecret("weather", "abc\nX-Admin: yes"), says: "is not a valid header value"},
-		"one that is too long":     {secrets: newSecret("weather", strings.Repeat("a", MaxHeaderBytes+1)), says: "is not a valid header value"},
+		"one that is free":  {secrets: newSecret("weather", "abc")},
+		"one for this host": {secrets: newSecret("weather", "abc", "other.example", " API.example.org ")},
+		"one for this port": {secrets: newSecret("weather", "abc", "api.example.org:443")},
+		"one for another port": {
+			secrets: newSecret("weather", "abc", "api.example.org:8443"), says: "is bound to hosts by capstan.dev/allowed-hosts",
+		},
+		"one for another host": {
+			secrets: newSecret("weather", "abc", "example.org"), says: "is bound to hosts by capstan.dev/allowed-hosts",
+		},
+		"one for no host": {
+			secrets: newSecret("weather", "abc", ""), says: "is bound to hosts by capstan.dev/allowed-hosts",
+		},
+		"one that is not there": {says: `Secret "weather" of one of its headers does not exist`},
+		"one without the key":   {secrets: newSecret("weather", "abc"), key: "other", says: `has no key "other"`},
+		"an empty one":          {secrets: newSecret("weather", "\n"), says: "is not a valid header value"},
+		"one with two lines":    {secrets: newSecret("weather", "abc\nX-Admin: yes"), says: "is not a valid header value"},
+		"one that is too long": {
+			secrets: newSecret("weather", strings.Repeat("a", MaxHeaderBytes+1)), says: "is not a valid header value",
+		},
 		"one that is not all text": {secrets: newSecret("weather", "abc\xff"), says: "is not a valid header value"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,11 +232,19 @@ func TestAToolThatCouldNeverBeCalledIsNotReady(t *testing.T) {
 		method      v1alpha1.HTTPMethod
 		want        string
 	}{
-		"scalars":                     {method: v1alpha1.HTTPMethodGet, schema: `{"properties":{"a":{"type":"string"},"b":{"type":["number","null"]}}}`},
-		"no schema":                   {method: v1alpha1.HTTPMethodGet},
-		"a list in a body":            {method: v1alpha1.HTTPMethodPost, schema: `{"properties":{"a":{"type":"array"}}}`},
-		"a list in a query":           {method: v1alpha1.HTTPMethodGet, schema: `{"properties":{"a":{"type":"array"}}}`, want: `the property "a" is not declared as a string, number or boolean`},
-		"what is in the query anyway": {method: v1alpha1.HTTPMethodGet, url: "https://example.org?a=1", schema: `{"properties":{"a":{"type":"string"}}}`, want: `the query parameter "a" is in both http.url and inputSchema`},
+		"scalars": {
+			method: v1alpha1.HTTPMethodGet, schema: `{"properties":{"a":{"type":"string"},"b":{"type":["number","null"]}}}`,
+		},
+		"no schema":        {method: v1alpha1.HTTPMethodGet},
+		"a list in a body": {method: v1alpha1.HTTPMethodPost, schema: `{"properties":{"a":{"type":"array"}}}`},
+		"a list in a query": {
+			method: v1alpha1.HTTPMethodGet, schema: `{"properties":{"a":{"type":"array"}}}`,
+			want: `the property "a" is not declared as a string, number or boolean`,
+		},
+		"what is in the query anyway": {
+			method: v1alpha1.HTTPMethodGet, url: "https://example.org?a=1", schema: `{"properties":{"a":{"type":"string"}}}`,
+			want: `the query parameter "a" is in both http.url and inputSchema`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &v1alpha1.ToolSpec{HTTP: &v1alpha1.HTTPTool{URL: "https://example.org", Method: test.method}}

@@ -125,7 +125,9 @@ func TestANameThatIsNoLabelValueIsLeftOut(t *testing.T) {
 func TestJobNamesAreHashesOfTheCallAndTheAttempt(t *testing.T) {
 	names := map[string]bool{}
 	for _, name := range []string{
-		JobName(turnUID, 2, "1-0", 1), JobName(turnUID, 2, "1-0", 2), JobName(turnUID, 2, "1-1", 1), JobName(turnUID, 3, "1-0", 1),
+		JobName(
+			turnUID, 2, "1-0", 1,
+		), JobName(turnUID, 2, "1-0", 2), JobName(turnUID, 2, "1-1", 1), JobName(turnUID, 3, "1-0", 1),
 		JobName("another", 2, "1-0", 1), JobName(turnUID, 21, "-0", 1), JobName(turnUID, 2, hostile, 1),
 	} {
 		if !regexp.MustCompile(`^tool-[0-9a-f]{20}$`).MatchString(name) || names[name] {
@@ -172,7 +174,8 @@ func TestNothingRestartsAJob(t *testing.T) {
 
 func TestOnlyPodsThatMustNotStartTwiceAreGated(t *testing.T) {
 	for class, gated := range map[v1alpha1.SideEffect]bool{
-		v1alpha1.SideEffectPure: false, v1alpha1.SideEffectIdempotent: false, v1alpha1.SideEffectAtMostOnce: true, "": true, "Other": true,
+		v1alpha1.SideEffectPure: false, v1alpha1.SideEffectIdempotent: false, v1alpha1.SideEffectAtMostOnce: true, "": true,
+		"Other": true,
 	} {
 		p := testParams()
 		p.Call.SideEffect = class
@@ -227,10 +230,19 @@ func TestTheLauncherRunsTheCommand(t *testing.T) {
 		launcher Launcher
 		command  []string
 	}{
-		"from an image volume":               {Launcher{Delivery: DeliveryImageVolume}, []string{"/capstan/launcher/launcher", "run", "--", "/wc", "-w"}},
-		"from an image volume, elsewhere":    {Launcher{Path: "/ko-app/launcher"}, []string{"/capstan/launcher/ko-app/launcher", "run", "--", "/wc", "-w"}},
-		"copied by an init container":        {Launcher{Delivery: DeliveryInitContainer}, []string{"/capstan/launcher/launcher", "run", "--", "/wc", "-w"}},
-		"copied from elsewhere in its image": {Launcher{Delivery: DeliveryInitContainer, Path: "/ko-app/start"}, []string{"/capstan/launcher/start", "run", "--", "/wc", "-w"}},
+		"from an image volume": {
+			Launcher{Delivery: DeliveryImageVolume}, []string{"/capstan/launcher/launcher", "run", "--", "/wc", "-w"},
+		},
+		"from an image volume, elsewhere": {
+			Launcher{Path: "/ko-app/launcher"}, []string{"/capstan/launcher/ko-app/launcher", "run", "--", "/wc", "-w"},
+		},
+		"copied by an init container": {
+			Launcher{Delivery: DeliveryInitContainer}, []string{"/capstan/launcher/launcher", "run", "--", "/wc", "-w"},
+		},
+		"copied from elsewhere in its image": {
+			Launcher{Delivery: DeliveryInitContainer, Path: "/ko-app/start"},
+			[]string{"/capstan/launcher/start", "run", "--", "/wc", "-w"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testParams()
@@ -420,28 +432,6 @@ func TestTheKubeletExpandsNothingOfOurs(t *testing.T) {
 	slices.Sort(names)
 	if !slices.Equal(got, names) {
 		t.Errorf("the launcher is told of %q, want %q", got, names)
-	}
-}
-
-func TestWhichArgumentsAreScalars(t *testing.T) {
-	for schema, want := range map[string][]string{
-		`{"properties": {"a": {"type": "string"}, "b": {"type": "number"}, "c": {"type": "integer"}, "d": {"type": "boolean"}}}`: {"a", "b", "c", "d"},
-		`{"properties": {"a": {"type": "object"}, "b": {"type": "array"}, "c": {"type": "null"}, "d": {}, "e": true}}`:           nil,
-		`{"properties": {"a": {"type": ["string", "null"]}, "b": {"type": ["string", "array"]}, "c": {"type": ["null"]}}}`:       {"a"},
-		`{"properties": {"a": {"type": "text"}, "b": {"type": 5}, "c": {"type": []}, "d": {"type": [5]}}}`:                       nil,
-		`{"properties": []}`:      nil,
-		`{"properties": {"a": 5}`: nil,
-		`{}`:                      nil,
-		`[]`:                      nil,
-	} {
-		if got := scalarNames(&v1alpha1.JSON{Raw: []byte(schema)}); !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", schema, got, want)
-		}
-	}
-	p := testParams()
-	p.Tool.InputSchema = nil
-	if got := environment(t, BuildJob(p))[result.EnvScalars]; got != "[]" {
-		t.Errorf("without a schema the launcher is told %q", got)
 	}
 }
 

@@ -20,16 +20,41 @@ func TestTheEndOfACallInThisProcess(t *testing.T) {
 		reason  string
 		says    string
 	}{
-		"a result":            {LocalEnded(once, result.ReportOf("out", "err", 0), time.Second), v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted, "out"},
-		"an empty result":     {LocalEnded(once, result.ReportOf("", "", 0), time.Second), v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted, ""},
-		"a long result":       {LocalEnded(once, result.ReportOf(long, "", 0), time.Second), v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted, "[Output cut: "},
-		"an exit code":        {LocalEnded(once, result.ReportOf("out", "err", 3), time.Second), v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonExitCode, "exit code 3. The end of its stderr:\nerr"},
-		"too late":            {LocalEnded(once, timedOut, time.Second), v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonTimeout, "after 1s"},
-		"a panic, once":       {LocalPanicked(once, "no"), v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonPanicked, "panicked: no"},
-		"a panic, pure":       {LocalPanicked(pure, "no"), v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonPanicked, "panicked: no"},
-		"no function":         {LocalMissing("pay"), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonNoFunction, `"pay"`},
-		"another Tool now":    {Changed(), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged, "changed or removed"},
-		"a process that died": {CallAbandoned(), v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonManagerLost, "the process that ran it has ended"},
+		"a result": {
+			LocalEnded(once, result.ReportOf("out", "err", 0), time.Second), v1alpha1.ToolCallStateSucceeded,
+			v1alpha1.ToolCallReasonCompleted, "out",
+		},
+		"an empty result": {
+			LocalEnded(once, result.ReportOf("", "", 0), time.Second), v1alpha1.ToolCallStateSucceeded,
+			v1alpha1.ToolCallReasonCompleted, "",
+		},
+		"a long result": {
+			LocalEnded(once, result.ReportOf(long, "", 0), time.Second), v1alpha1.ToolCallStateSucceeded,
+			v1alpha1.ToolCallReasonCompleted, "[Output cut: ",
+		},
+		"an exit code": {
+			LocalEnded(once, result.ReportOf("out", "err", 3), time.Second), v1alpha1.ToolCallStateFailed,
+			v1alpha1.ToolCallReasonExitCode, "exit code 3. The end of its stderr:\nerr",
+		},
+		"too late": {
+			LocalEnded(once, timedOut, time.Second), v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonTimeout, "after 1s",
+		},
+		"a panic, once": {
+			LocalPanicked(once, "no"), v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonPanicked, "panicked: no",
+		},
+		"a panic, pure": {
+			LocalPanicked(pure, "no"), v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonPanicked, "panicked: no",
+		},
+		"no function": {
+			LocalMissing("pay"), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonNoFunction, `"pay"`,
+		},
+		"another Tool now": {
+			Changed(), v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged, "changed or removed",
+		},
+		"a process that died": {
+			CallAbandoned(), v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonManagerLost,
+			"the process that ran it has ended",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, text := test.outcome, test.outcome.Error

@@ -43,23 +43,59 @@ func TestWhetherAPodIsCutOff(t *testing.T) {
 		why      string
 		missing  bool
 	}{
-		"nothing there":       {nil, "", true},
-		"ours":                {[]networkingv1.NetworkPolicy{ours}, "", false},
-		"ours, for all pods":  {[]networkingv1.NetworkPolicy{changed(func(s *networkingv1.NetworkPolicySpec) { s.PodSelector = metav1.LabelSelector{} })}, "", false},
-		"ours, of other pods": {[]networkingv1.NetworkPolicy{changed(func(s *networkingv1.NetworkPolicySpec) { s.PodSelector.MatchLabels["app"] = "x" })}, "was changed", false},
-		"ours, ingress only":  {[]networkingv1.NetworkPolicy{changed(func(s *networkingv1.NetworkPolicySpec) { s.PolicyTypes = s.PolicyTypes[:1] })}, "was changed", false},
-		"ours, egress only":   {[]networkingv1.NetworkPolicy{changed(func(s *networkingv1.NetworkPolicySpec) { s.PolicyTypes = s.PolicyTypes[1:] })}, "was changed", false},
+		"nothing there": {nil, "", true},
+		"ours":          {[]networkingv1.NetworkPolicy{ours}, "", false},
+		"ours, for all pods": {
+			[]networkingv1.NetworkPolicy{
+				changed(func(s *networkingv1.NetworkPolicySpec) { s.PodSelector = metav1.LabelSelector{} }),
+			},
+			"", false,
+		},
+		"ours, of other pods": {
+			[]networkingv1.NetworkPolicy{
+				changed(func(s *networkingv1.NetworkPolicySpec) { s.PodSelector.MatchLabels["app"] = "x" }),
+			},
+			"was changed", false,
+		},
+		"ours, ingress only": {
+			[]networkingv1.NetworkPolicy{changed(func(s *networkingv1.NetworkPolicySpec) { s.PolicyTypes = s.PolicyTypes[:1] })},
+			"was changed", false,
+		},
+		"ours, egress only": {
+			[]networkingv1.NetworkPolicy{changed(func(s *networkingv1.NetworkPolicySpec) { s.PolicyTypes = s.PolicyTypes[1:] })},
+			"was changed", false,
+		},
 		"ours, opened": {[]networkingv1.NetworkPolicy{changed(func(s *networkingv1.NetworkPolicySpec) {
 			s.Ingress = []networkingv1.NetworkPolicyIngressRule{{}}
 		})}, "capstan-network-none", false},
-		"another for all pods":              {[]networkingv1.NetworkPolicy{ours, other(metav1.LabelSelector{})}, `"other"`, false},
-		"another before ours is there":      {[]networkingv1.NetworkPolicy{other(metav1.LabelSelector{})}, `"other"`, true},
-		"another for our pods":              {[]networkingv1.NetworkPolicy{ours, other(expression(v1alpha1.LabelManagedBy, metav1.LabelSelectorOpIn, "capstan"))}, `"other"`, false},
-		"another for pods of Jobs":          {[]networkingv1.NetworkPolicy{ours, other(expression("job-name", metav1.LabelSelectorOpExists))}, `"other"`, false},
-		"another for pods of some Job":      {[]networkingv1.NetworkPolicy{ours, other(expression("batch.kubernetes.io/controller-uid", metav1.LabelSelectorOpIn, "1"))}, `"other"`, false},
-		"another that nobody can read":      {[]networkingv1.NetworkPolicy{ours, other(expression("x", "Near", "1"))}, `"other"`, false},
-		"another for pods of another app":   {[]networkingv1.NetworkPolicy{ours, other(expression("app", metav1.LabelSelectorOpIn, "x"))}, "", false},
-		"another that leaves out our label": {[]networkingv1.NetworkPolicy{ours, other(expression(v1alpha1.LabelNetwork, metav1.LabelSelectorOpDoesNotExist))}, "", false},
+		"another for all pods": {
+			[]networkingv1.NetworkPolicy{ours, other(metav1.LabelSelector{})}, `"other"`, false,
+		},
+		"another before ours is there": {[]networkingv1.NetworkPolicy{other(metav1.LabelSelector{})}, `"other"`, true},
+		"another for our pods": {
+			[]networkingv1.NetworkPolicy{ours, other(expression(v1alpha1.LabelManagedBy, metav1.LabelSelectorOpIn, "capstan"))},
+			`"other"`, false,
+		},
+		"another for pods of Jobs": {
+			[]networkingv1.NetworkPolicy{ours, other(expression("job-name", metav1.LabelSelectorOpExists))}, `"other"`, false,
+		},
+		"another for pods of some Job": {
+			[]networkingv1.NetworkPolicy{
+				ours, other(expression("batch.kubernetes.io/controller-uid", metav1.LabelSelectorOpIn, "1")),
+			},
+			`"other"`, false,
+		},
+		"another that nobody can read": {
+			[]networkingv1.NetworkPolicy{ours, other(expression("x", "Near", "1"))}, `"other"`, false,
+		},
+		"another for pods of another app": {
+			[]networkingv1.NetworkPolicy{ours, other(expression("app", metav1.LabelSelectorOpIn, "x"))}, "", false,
+		},
+		"another that leaves out our label": {
+			[]networkingv1.NetworkPolicy{ours, other(expression(v1alpha1.LabelNetwork, metav1.LabelSelectorOpDoesNotExist))},
+			"",
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			why, missing := Opening(test.policies, job)
@@ -84,7 +120,9 @@ func TestAnotherPolicyThatAllowsNothingOpensNothing(t *testing.T) {
 }
 
 func TestOnlyPodsWithoutNetworkHaveTheLabel(t *testing.T) {
-	for network, want := range map[v1alpha1.NetworkReach]string{"": "", v1alpha1.NetworkReachDefault: "", v1alpha1.NetworkReachNone: "None"} {
+	for network, want := range map[v1alpha1.NetworkReach]string{
+		"": "", v1alpha1.NetworkReachDefault: "", v1alpha1.NetworkReachNone: "None",
+	} {
 		params := testParams()
 		params.Tool.Job.Network = network
 		job := BuildJob(params)

@@ -52,16 +52,20 @@ func TestACallDigestIsOfEverythingThatAnApprovalIsAbout(t *testing.T) {
 	}
 	digests := map[string]string{}
 	for name, digest := range map[string]string{
-		"the call":       CallDigest("turn", 2, call, `{"euros": 40}`),
-		"another Turn":   CallDigest("turn-2", 2, call, `{"euros": 40}`),
-		"another step":   CallDigest("turn", 4, call, `{"euros": 40}`),
-		"another call":   CallDigest("turn", 2, other(func(c *v1alpha1.ToolCall) { c.ID = "1-1" }), `{"euros": 40}`),
-		"another Tool":   CallDigest("turn", 2, other(func(c *v1alpha1.ToolCall) { c.ToolUID = "uid-2" }), `{"euros": 40}`),
-		"another image":  CallDigest("turn", 2, other(func(c *v1alpha1.ToolCall) { c.ToolDigest = "digest-2" }), `{"euros": 40}`),
+		"the call":     CallDigest("turn", 2, call, `{"euros": 40}`),
+		"another Turn": CallDigest("turn-2", 2, call, `{"euros": 40}`),
+		"another step": CallDigest("turn", 4, call, `{"euros": 40}`),
+		"another call": CallDigest("turn", 2, other(func(c *v1alpha1.ToolCall) { c.ID = "1-1" }), `{"euros": 40}`),
+		"another Tool": CallDigest("turn", 2, other(func(c *v1alpha1.ToolCall) { c.ToolUID = "uid-2" }), `{"euros": 40}`),
+		"another image": CallDigest(
+			"turn", 2, other(func(c *v1alpha1.ToolCall) { c.ToolDigest = "digest-2" }), `{"euros": 40}`,
+		),
 		"another amount": CallDigest("turn", 2, call, `{"euros": 4000}`),
 		"other bytes":    CallDigest("turn", 2, call, `{"euros":40}`),
-		"moved bytes":    CallDigest("turn", 2, other(func(c *v1alpha1.ToolCall) { c.ToolUID, c.ToolDigest = "tool-uidd", "igest" }), `{"euros": 40}`),
-		"no arguments":   CallDigest("turn", 2, call, ""),
+		"moved bytes": CallDigest(
+			"turn", 2, other(func(c *v1alpha1.ToolCall) { c.ToolUID, c.ToolDigest = "tool-uidd", "igest" }), `{"euros": 40}`,
+		),
+		"no arguments": CallDigest("turn", 2, call, ""),
 	} {
 		if before, taken := digests[digest]; taken || len(digest) != 64 {
 			t.Errorf("%s has the digest %q, which is also that of %s", name, digest, before)

@@ -33,17 +33,26 @@ func TestReadinessOfATool(t *testing.T) {
 		says   string
 		asked  int
 	}{
-		"no schema":          {reason: v1alpha1.ReasonReady},
-		"a valid schema":     {schema: object, reason: v1alpha1.ReasonReady, asked: 1},
-		"an invalid schema":  {schema: nonsense, reason: v1alpha1.ReasonInvalidSchema, says: `"nonsense" is no type`, asked: 1},
+		"no schema":      {reason: v1alpha1.ReasonReady},
+		"a valid schema": {schema: object, reason: v1alpha1.ReasonReady, asked: 1},
+		"an invalid schema": {
+			schema: nonsense, reason: v1alpha1.ReasonInvalidSchema, says: `"nonsense" is no type`, asked: 1,
+		},
 		"the largest schema": {schema: largest, reason: v1alpha1.ReasonReady, asked: 1},
 		"arguments for a query that are scalars": {
-			schema: `{"type":"object","properties":{"city":{"type":"string"}}}`, http: &v1alpha1.HTTPTool{URL: "https://example.org", Method: v1alpha1.HTTPMethodGet},
+			schema: `{"type":"object","properties":{"city":{"type":"string"}}}`, http: &v1alpha1.HTTPTool{
+				URL: "https://example.org", Method: v1alpha1.HTTPMethodGet,
+			},
 			reason: v1alpha1.ReasonReady, asked: 1,
 		},
 		"arguments for a query that are none": {
-			schema: `{"type":"object","properties":{"cities":{"type":"array"}}}`, http: &v1alpha1.HTTPTool{URL: "https://example.org", Method: v1alpha1.HTTPMethodGet},
-			reason: v1alpha1.ReasonInvalidSchema, says: `Calls cannot be sent: the arguments are sent in the query of http.url, but the property "cities" is not declared`, asked: 1,
+			schema: `{"type":"object","properties":{"cities":{"type":"array"}}}`, http: &v1alpha1.HTTPTool{
+				URL: "https://example.org", Method: v1alpha1.HTTPMethodGet,
+			},
+			reason: v1alpha1.ReasonInvalidSchema,
+			says: `Calls cannot be sent: the arguments are sent in the query of http.url, ` +
+				`but the property "cities" is not declared`,
+			asked: 1,
 		},
 		"a schema too large": {schema: largest + " ", reason: v1alpha1.ReasonInvalidSchema, says: "32769 bytes"},
 	} {

@@ -8,11 +8,14 @@ import (
 )
 
 func TestARefusalSaysWhetherAQuotaIsMeant(t *testing.T) {
+	const quota, refused = v1alpha1.ToolCallReasonQuotaExceeded, v1alpha1.ToolCallReasonRefused
 	for message, want := range map[string]string{
-		`Error creating: pods "c-x" is forbidden: exceeded quota: small, requested: pods=1, used: pods=2, limited: pods=2`:                        v1alpha1.ToolCallReasonQuotaExceeded,
-		`jobs.batch "c" is forbidden: exceeded quota: jobs, requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0`: v1alpha1.ToolCallReasonQuotaExceeded,
-		`Error creating: pods "c-x" is forbidden: violates PodSecurity "restricted:latest"`:                                                       v1alpha1.ToolCallReasonRefused,
-		`admission webhook "images.example.org" denied the request: unsigned image`:                                                               v1alpha1.ToolCallReasonRefused,
+		`Error creating: pods "c-x" is forbidden: exceeded quota: small, ` +
+			`requested: pods=1, used: pods=2, limited: pods=2`: quota,
+		`jobs.batch "c" is forbidden: exceeded quota: jobs, ` +
+			`requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0`: quota,
+		`Error creating: pods "c-x" is forbidden: violates PodSecurity "restricted:latest"`: refused,
+		`admission webhook "images.example.org" denied the request: unsigned image`:         refused,
 	} {
 		got := Refused(message)
 		if got.State != v1alpha1.ToolCallStateNotExecuted || got.Reason != want || got.Started || got.Retryable {
@@ -33,7 +36,8 @@ func TestAQuotaThatIsNotCountedYetIsWorthAnotherTry(t *testing.T) {
 		t.Error("a new quota refuses for good")
 	}
 	if RefusedForNow(
-		`jobs.batch "c" is forbidden: exceeded quota: jobs, requested: count/jobs.batch=1, used: count/jobs.batch=0, limited: count/jobs.batch=0`,
+		`jobs.batch "c" is forbidden: exceeded quota: jobs, requested: count/jobs.batch=1, used: count/jobs.batch=0, ` +
+			`limited: count/jobs.batch=0`,
 	) {
 		t.Error("a full quota refuses for now only")
 	}

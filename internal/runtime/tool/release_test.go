@@ -157,7 +157,9 @@ func TestALostOutputIsNeitherSuccessNorUnknown(t *testing.T) {
 		StartedAt:  created,
 		FinishedAt: created.Add(time.Second),
 	}
-	for class, safe := range map[v1alpha1.SideEffect]bool{once: false, "": false, pure: true, v1alpha1.SideEffectIdempotent: true} {
+	for class, safe := range map[v1alpha1.SideEffect]bool{
+		once: false, "": false, pure: true, v1alpha1.SideEffectIdempotent: true,
+	} {
 		got := LostOutput(v1alpha1.ToolCall{SideEffect: class}, succeeded)
 		if got.State != v1alpha1.ToolCallStateFailed || got.Reason != v1alpha1.ToolCallReasonOutputLost || got.Retryable ||
 			!got.Started ||

@@ -23,17 +23,42 @@ func TestResourcesAreCompleteAndNeverContradictEachOther(t *testing.T) {
 		given            *v1alpha1.JobResources
 		requests, limits corev1.ResourceList
 	}{
-		"nothing":            {nil, standardRequests, standardLimits},
-		"empty":              {&v1alpha1.JobResources{}, standardRequests, standardLimits},
-		"a small request":    {&v1alpha1.JobResources{Requests: list("cpu", "500m")}, list("cpu", "500m", "memory", "32Mi"), standardLimits},
-		"a large request":    {&v1alpha1.JobResources{Requests: list("memory", "1Gi")}, list("cpu", "10m", "memory", "1Gi"), list("cpu", "1", "memory", "1Gi")},
-		"a small limit":      {&v1alpha1.JobResources{Limits: list("memory", "16Mi")}, list("cpu", "10m", "memory", "16Mi"), list("cpu", "1", "memory", "16Mi")},
-		"a large limit":      {&v1alpha1.JobResources{Limits: list("cpu", "4")}, standardRequests, list("cpu", "4", "memory", "256Mi")},
-		"both":               {&v1alpha1.JobResources{Requests: list("cpu", "2"), Limits: list("cpu", "3")}, list("cpu", "2", "memory", "32Mi"), list("cpu", "3", "memory", "256Mi")},
-		"another resource":   {&v1alpha1.JobResources{Limits: list("example.org/gpu", "1")}, standardRequests, list("cpu", "1", "memory", "256Mi", "example.org/gpu", "1")},
-		"ephemeral storage":  {&v1alpha1.JobResources{Requests: list("ephemeral-storage", "1Gi")}, list("cpu", "10m", "memory", "32Mi", "ephemeral-storage", "1Gi"), standardLimits},
-		"a contradiction":    {&v1alpha1.JobResources{Requests: list("cpu", "3"), Limits: list("cpu", "2")}, list("cpu", "3", "memory", "32Mi"), list("cpu", "2", "memory", "256Mi")},
-		"a limit of nothing": {&v1alpha1.JobResources{Limits: list("cpu", "0")}, list("cpu", "0", "memory", "32Mi"), list("cpu", "0", "memory", "256Mi")},
+		"nothing": {nil, standardRequests, standardLimits},
+		"empty":   {&v1alpha1.JobResources{}, standardRequests, standardLimits},
+		"a small request": {
+			&v1alpha1.JobResources{Requests: list("cpu", "500m")}, list("cpu", "500m", "memory", "32Mi"), standardLimits,
+		},
+		"a large request": {
+			&v1alpha1.JobResources{Requests: list("memory", "1Gi")}, list("cpu", "10m", "memory", "1Gi"),
+			list("cpu", "1", "memory", "1Gi"),
+		},
+		"a small limit": {
+			&v1alpha1.JobResources{Limits: list("memory", "16Mi")}, list("cpu", "10m", "memory", "16Mi"),
+			list("cpu", "1", "memory", "16Mi"),
+		},
+		"a large limit": {
+			&v1alpha1.JobResources{Limits: list("cpu", "4")}, standardRequests, list("cpu", "4", "memory", "256Mi"),
+		},
+		"both": {
+			&v1alpha1.JobResources{Requests: list("cpu", "2"), Limits: list("cpu", "3")}, list("cpu", "2", "memory", "32Mi"),
+			list("cpu", "3", "memory", "256Mi"),
+		},
+		"another resource": {
+			&v1alpha1.JobResources{Limits: list("example.org/gpu", "1")}, standardRequests,
+			list("cpu", "1", "memory", "256Mi", "example.org/gpu", "1"),
+		},
+		"ephemeral storage": {
+			&v1alpha1.JobResources{Requests: list("ephemeral-storage", "1Gi")},
+			list("cpu", "10m", "memory", "32Mi", "ephemeral-storage", "1Gi"), standardLimits,
+		},
+		"a contradiction": {
+			&v1alpha1.JobResources{Requests: list("cpu", "3"), Limits: list("cpu", "2")}, list("cpu", "3", "memory", "32Mi"),
+			list("cpu", "2", "memory", "256Mi"),
+		},
+		"a limit of nothing": {
+			&v1alpha1.JobResources{Limits: list("cpu", "0")}, list("cpu", "0", "memory", "32Mi"),
+			list("cpu", "0", "memory", "256Mi"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testParams()

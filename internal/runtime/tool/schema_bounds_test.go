@@ -53,7 +53,9 @@ func TestAValidatorKeepsABoundedNumberOfBytes(t *testing.T) {
 			return fmt.Sprintf(`{"$comment":"%d","properties":{%s"z":{}}}`, i, emptyParts(1900))
 		}},
 		"long names around many parts": {45, func(i int) string {
-			return fmt.Sprintf(`{"properties":{"%s%d":{"properties":{%s"z":{}}}}}`, strings.Repeat("n", 100), i, emptyParts(1700))
+			return fmt.Sprintf(
+				`{"properties":{"%s%d":{"properties":{%s"z":{}}}}}`, strings.Repeat("n", 100), i, emptyParts(1700),
+			)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,14 +95,16 @@ func TestWhatASchemaKeepsIsNotUnderestimated(t *testing.T) {
 		"many classes": withPatterns(40, func(p int) string { return fmt.Sprintf(`^%03d\pL{100}$`, p) }),
 		"classes":      withPatterns(60, func(p int) string { return fmt.Sprintf(`^%03d\pL`, p) }),
 		"parts":        `{"properties":{` + emptyParts(1900) + `"z":{}}}`,
-		"keywords":     `{"properties":{` + strings.ReplaceAll(emptyParts(600), "{}", `{"type":"string","minimum":1.5}`) + `"z":{}}}`,
-		"booleans":     `{"properties":{` + strings.ReplaceAll(emptyParts(1900), "{}", "true") + `"z":true}}`,
-		"long names":   `{"properties":{"` + strings.Repeat("n", 110) + `":{"properties":{` + emptyParts(1700) + `"z":{}}}}}`,
-		"values":       `{"enum":[` + strings.Repeat("1,", 15_000) + `1]}`,
-		"texts":        `{"enum":[` + strings.Repeat(`"",`, 10_000) + `""]}`,
-		"arrays":       `{"enum":[` + strings.Repeat(`[],`, 10_000) + `[]]}`,
-		"required":     `{"required":[` + quotedNames(4000) + `]}`,
-		"nothing":      `{}`,
+		"keywords": `{"properties":{` + strings.ReplaceAll(
+			emptyParts(600), "{}", `{"type":"string","minimum":1.5}`,
+		) + `"z":{}}}`,
+		"booleans":   `{"properties":{` + strings.ReplaceAll(emptyParts(1900), "{}", "true") + `"z":true}}`,
+		"long names": `{"properties":{"` + strings.Repeat("n", 110) + `":{"properties":{` + emptyParts(1700) + `"z":{}}}}}`,
+		"values":     `{"enum":[` + strings.Repeat("1,", 15_000) + `1]}`,
+		"texts":      `{"enum":[` + strings.Repeat(`"",`, 10_000) + `""]}`,
+		"arrays":     `{"enum":[` + strings.Repeat(`[],`, 10_000) + `[]]}`,
+		"required":   `{"required":[` + quotedNames(4000) + `]}`,
+		"nothing":    `{}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			const copies = 20
@@ -139,17 +143,40 @@ func quotedNames(count int) string {
 
 func TestASchemaIsBoundedBeforeItIsCompiled(t *testing.T) {
 	for name, c := range map[string]struct{ schema, want string }{
-		"one pattern that is repeated":    {withPatterns(1, func(int) string { return "(?:" + strings.Repeat("abcdefgh", 120) + "){1000}" }), "too complex"},
-		"repetitions within repetitions":  {withPatterns(1, func(int) string { return "(?:(?:(?:abcdefgh){10}){10}){10}" }), "too complex"},
-		"many large classes":              {withPatterns(1, func(int) string { return strings.Repeat(`\pL`, 300) }), "too complex"},
-		"many patterns":                   {withPatterns(65, func(i int) string { return fmt.Sprint(i) }), "more than 64 patterns"},
-		"patterns too complex together":   {withPatterns(20, func(i int) string { return fmt.Sprintf("(?:%02d){500}", i) }), "too complex in total"},
-		"patterns of names":               {`{"patternProperties":{` + strings.ReplaceAll(emptyParts(65), "p", "q") + `"z":{}}}`, "more than 64 patterns"},
-		"a pattern that is used by a ref": {`{"x":{"pattern":"(?:abcdefgh){999}"},"properties":{"a":{"$ref":"#/x"}}}`, "too complex"},
-		"32 of the worst":                 {withPatterns(32, func(i int) string { return fmt.Sprintf("(?:%s%02d){1000}", strings.Repeat("abcdefgh", 118), i) }), "too complex"},
-		"many parts":                      {`{"properties":{` + emptyParts(2500) + `"z":{}}}`, "more than 2000 parts"},
-		"many booleans":                   {`{"properties":{` + strings.ReplaceAll(emptyParts(2500), "{}", "true") + `"z":true}}`, "more than 2000 parts"},
-		"long names around many parts":    {`{"properties":{"` + strings.Repeat("n", 10_000) + `":{"properties":{` + emptyParts(1000) + `"z":{}}}}}`, "too large"},
+		"one pattern that is repeated": {withPatterns(1, func(int) string {
+			return "(?:" +
+				strings.Repeat("abcdefgh", 120) + "){1000}"
+		}), "too complex"},
+		"repetitions within repetitions": {
+			withPatterns(1, func(int) string { return "(?:(?:(?:abcdefgh){10}){10}){10}" }), "too complex",
+		},
+		"many large classes": {
+			withPatterns(1, func(int) string { return strings.Repeat(`\pL`, 300) }), "too complex",
+		},
+		"many patterns": {
+			withPatterns(65, func(i int) string { return fmt.Sprint(i) }), "more than 64 patterns",
+		},
+		"patterns too complex together": {
+			withPatterns(20, func(i int) string { return fmt.Sprintf("(?:%02d){500}", i) }), "too complex in total",
+		},
+		"patterns of names": {
+			`{"patternProperties":{` + strings.ReplaceAll(emptyParts(65), "p", "q") + `"z":{}}}`, "more than 64 patterns",
+		},
+		"a pattern that is used by a ref": {
+			`{"x":{"pattern":"(?:abcdefgh){999}"},"properties":{"a":{"$ref":"#/x"}}}`, "too complex",
+		},
+		"32 of the worst": {
+			withPatterns(32, func(i int) string { return fmt.Sprintf("(?:%s%02d){1000}", strings.Repeat("abcdefgh", 118), i) }),
+			"too complex",
+		},
+		"many parts": {`{"properties":{` + emptyParts(2500) + `"z":{}}}`, "more than 2000 parts"},
+		"many booleans": {
+			`{"properties":{` + strings.ReplaceAll(emptyParts(2500), "{}", "true") + `"z":true}}`, "more than 2000 parts",
+		},
+		"long names around many parts": {
+			`{"properties":{"` + strings.Repeat("n", 10_000) + `":{"properties":{` + emptyParts(1000) + `"z":{}}}}}`,
+			"too large",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var err error
@@ -169,7 +196,8 @@ func TestASchemaIsBoundedBeforeItIsCompiled(t *testing.T) {
 func TestUsualPatternsAreAccepted(t *testing.T) {
 	for _, pattern := range []string{
 		`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?){0,10}$`,
-		`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`, `^sha256:[a-f0-9]{64}$`, `^.{1,1000}$`, `^\p{L}[\p{L} '-]{0,80}$`,
+		`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`, `^sha256:[a-f0-9]{64}$`, `^.{1,1000}$`,
+		`^\p{L}[\p{L} '-]{0,80}$`,
 		`^(?i)(mon|tues|wednes|thurs|fri|satur|sun)day$`, `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,9})?Z$`, "",
 	} {
 		if _, err := parsePattern(pattern); err != nil {
@@ -180,7 +208,8 @@ func TestUsualPatternsAreAccepted(t *testing.T) {
 
 func TestThePatternsOfASchemaAreMeasuredFromAbove(t *testing.T) {
 	for _, pattern := range []string{
-		"", "a", "abc", "a|b|c", "(a)(b)", "a*", "a+?", "a?", "a{3}", "a{3,}", "a{0,}", "a{1,}", "a{0,7}", "(a|b){2,5}?", "(?:(?:ab){3}c){4,9}", "[a-z]{10}", `\pL`, "^$",
+		"", "a", "abc", "a|b|c", "(a)(b)", "a*", "a+?", "a?", "a{3}", "a{3,}", "a{0,}", "a{1,}", "a{0,7}", "(a|b){2,5}?",
+		"(?:(?:ab){3}c){4,9}", "[a-z]{10}", `\pL`, "^$",
 		`\bx\B`, "(?i)straße", "(?s).", "[^a]", "(?:)", "(?:){9}", "x**", "(?P<n>x){0}", "((a{3}){0,4}){2,}", "a{1000}",
 	} {
 		parsed, err := syntax.Parse(pattern, syntax.Perl)
@@ -201,7 +230,8 @@ func TestThePatternsOfASchemaAreMeasuredFromAbove(t *testing.T) {
 func TestArgumentsThatHaveAKeyTwiceAreRefused(t *testing.T) {
 	v := NewValidator()
 	for _, arguments := range []string{
-		`{"amount":5,"amount":1000000}`, `{"amount":1000000,"amount":5}`, `{"a":1,"\u0061":2}`, `{"a":[{"b":{},"b":{}}]}`, `{"":1,"":1}`,
+		`{"amount":5,"amount":1000000}`, `{"amount":1000000,"amount":5}`, `{"a":1,"\u0061":2}`, `{"a":[{"b":{},"b":{}}]}`,
+		`{"":1,"":1}`,
 		`{"a":{"x":1},"b":"a","a":null}`, `{"a":"a","b":["a","a"],"b":1}`,
 	} {
 		if err := v.Validate(nil, arguments); err == nil || !strings.Contains(err.Error(), "duplicate key") {
@@ -209,7 +239,8 @@ func TestArgumentsThatHaveAKeyTwiceAreRefused(t *testing.T) {
 		}
 	}
 	for _, arguments := range []string{
-		`{"a":"a","b":"b"}`, `{"a":{"a":{"a":1}}}`, `{"a":[{"b":1},{"b":1}],"b":["a","a","b"]}`, `{"a":["b"],"b":1}`, `{"x":"x","y":{"x":"y","y":"x"},"z":"y"}`,
+		`{"a":"a","b":"b"}`, `{"a":{"a":{"a":1}}}`, `{"a":[{"b":1},{"b":1}],"b":["a","a","b"]}`, `{"a":["b"],"b":1}`,
+		`{"x":"x","y":{"x":"y","y":"x"},"z":"y"}`,
 	} {
 		if err := v.Validate(nil, arguments); err != nil {
 			t.Errorf("%s: %v", arguments, err)

@@ -16,7 +16,8 @@ const weather = `{
     "city": {"type": "string", "minLength": 1, "maxLength": 20, "pattern": "^[A-Za-z ]+$"},
     "days": {"type": "integer", "minimum": 1, "maximum": 7},
     "unit": {"enum": ["C", "F"]},
-    "spots": {"type": "array", "items": {"type": "object", "required": ["lat"], "properties": {"lat": {"type": "number"}}}}
+    "spots": {"type": "array",
+      "items": {"type": "object", "required": ["lat"], "properties": {"lat": {"type": "number"}}}}
   },
   "required": ["city"],
   "additionalProperties": false
@@ -144,15 +145,18 @@ func TestErrorsAreBoundedAndDoNotDependOnChance(t *testing.T) {
 
 func TestSchemasThatCanBeUsed(t *testing.T) {
 	for name, schema := range map[string]string{
-		"none":             ``,
-		"an empty one":     `{}`,
-		"an object":        weather,
-		"without a type":   `{"properties": {"a": {"type": "string"}}}`,
-		"local references": `{"type": "object", "$defs": {"a": {"type": "string"}}, "properties": {"b": {"$ref": "#/$defs/a"}}}`,
-		"an anchor":        `{"type": "object", "$defs": {"a": {"$anchor": "here"}}, "properties": {"b": {"$ref": "#here"}}}`,
-		"recursion":        `{"type": "object", "properties": {"child": {"$ref": "#"}}}`,
-		"an id":            `{"$id": "https://example.org/tool", "type": "object", "properties": {"b": {"$ref": "#/$defs/a"}}, "$defs": {"a": {}}}`,
-		"draft 7":          `{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "definitions": {"a": {}}, "properties": {"b": {"$ref": "#/definitions/a"}}}`,
+		"none":           ``,
+		"an empty one":   `{}`,
+		"an object":      weather,
+		"without a type": `{"properties": {"a": {"type": "string"}}}`,
+		"local references": `{"type": "object", "$defs": {"a": {"type": "string"}}, ` +
+			`"properties": {"b": {"$ref": "#/$defs/a"}}}`,
+		"an anchor": `{"type": "object", "$defs": {"a": {"$anchor": "here"}}, "properties": {"b": {"$ref": "#here"}}}`,
+		"recursion": `{"type": "object", "properties": {"child": {"$ref": "#"}}}`,
+		"an id": `{"$id": "https://example.org/tool", "type": "object", ` +
+			`"properties": {"b": {"$ref": "#/$defs/a"}}, "$defs": {"a": {}}}`,
+		"draft 7": `{"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", ` +
+			`"definitions": {"a": {}}, "properties": {"b": {"$ref": "#/definitions/a"}}}`,
 		"draft 2020-12":    `{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}`,
 		"a reference name": `{"type": "object", "properties": {"$ref": {"type": "string"}}}`,
 	} {
@@ -167,21 +171,25 @@ func TestSchemasThatCanBeUsed(t *testing.T) {
 
 func TestSchemasThatCannotBeUsed(t *testing.T) {
 	for name, c := range map[string]struct{ schema, want string }{
-		"no JSON":            {`{`, "not valid JSON"},
-		"no object":          {`[]`, "must be a JSON object, not an array"},
-		"true":               {`true`, "must be a JSON object, not a boolean"},
-		"another type":       {`{"type": "array"}`, `must be "object"`},
-		"several types":      {`{"type": ["object", "null"]}`, `must be "object"`},
-		"an unknown type":    {`{"properties": {"a": {"type": "text"}}}`, "/properties/a/type"},
-		"a bad keyword":      {`{"required": "city"}`, "/required"},
-		"a bad pattern":      {`{"properties": {"a": {"pattern": "("}}}`, "("},
-		"a Perl pattern":     {`{"properties": {"a": {"pattern": "(?=x)"}}}`, "(?=x)"},
-		"a long pattern":     {`{"properties": {"a": {"pattern": "` + strings.Repeat("x", 2000) + `"}}}`, "pattern"},
-		"a complex pattern":  {`{"properties": {"a": {"pattern": "` + strings.Repeat("(abcdefgh){900}", 5) + `"}}}`, "too complex"},
+		"no JSON":         {`{`, "not valid JSON"},
+		"no object":       {`[]`, "must be a JSON object, not an array"},
+		"true":            {`true`, "must be a JSON object, not a boolean"},
+		"another type":    {`{"type": "array"}`, `must be "object"`},
+		"several types":   {`{"type": ["object", "null"]}`, `must be "object"`},
+		"an unknown type": {`{"properties": {"a": {"type": "text"}}}`, "/properties/a/type"},
+		"a bad keyword":   {`{"required": "city"}`, "/required"},
+		"a bad pattern":   {`{"properties": {"a": {"pattern": "("}}}`, "("},
+		"a Perl pattern":  {`{"properties": {"a": {"pattern": "(?=x)"}}}`, "(?=x)"},
+		"a long pattern":  {`{"properties": {"a": {"pattern": "` + strings.Repeat("x", 2000) + `"}}}`, "pattern"},
+		"a complex pattern": {
+			`{"properties": {"a": {"pattern": "` + strings.Repeat("(abcdefgh){900}", 5) + `"}}}`, "too complex",
+		},
 		"a remote reference": {`{"properties": {"a": {"$ref": "https://example.org/other"}}}`, "outside the schema"},
 		"a file":             {`{"properties": {"a": {"$ref": "file:///etc/passwd"}}}`, "outside the schema"},
 		"a relative one":     {`{"properties": {"a": {"$ref": "other.json"}}}`, "outside the schema"},
-		"the meta schema":    {`{"properties": {"a": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}}`, "outside it"},
+		"the meta schema": {
+			`{"properties": {"a": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}}`, "outside it",
+		},
 		"an unknown draft":   {`{"$schema": "https://example.org/draft"}`, "outside the schema"},
 		"a broken reference": {`{"properties": {"a": {"$ref": "#/$defs/none"}}}`, "#/$defs/none"},
 		"a dynamic one":      {`{"$dynamicAnchor": "x", "properties": {"a": {"$dynamicRef": "#x"}}}`, "$dynamicRef"},
@@ -237,11 +245,14 @@ func bombs() map[string][2]string {
 	return map[string][2]string{
 		"references that double": {doubling, `{}`},
 		"items that double": {
-			`{"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"allOf": [{"items": {"$ref": "#/$defs/x"}}, {"items": {"$ref": "#/$defs/x"}}]}}}`,
+			`{"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"allOf": [{"items": {"$ref": "#/$defs/x"}}, ` +
+				`{"items": {"$ref": "#/$defs/x"}}]}}}`,
 			`{"a": ` + nested + `}`,
 		},
 		"negations that double": {
-			`{"properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"not": {"anyOf": [{"items": {"$ref": "#/$defs/x"}}, {"not": {"items": {"$ref": "#/$defs/x"}}}]}}}}`,
+			`{"properties": {"a": {"$ref": "#/$defs/x"}}, ` +
+				`"$defs": {"x": {"not": {"anyOf": [` +
+				`{"items": {"$ref": "#/$defs/x"}}, {"not": {"items": {"$ref": "#/$defs/x"}}}]}}}}`,
 			`{"a": ` + nested + `}`,
 		},
 		"a long enum for each item": {
@@ -283,7 +294,8 @@ func TestLargeArgumentsAreWithinTheLimit(t *testing.T) {
 		items = append(items, fmt.Sprintf(`{"id": %d, "name": "item %d", "tags": ["a", "b"]}`, i, i))
 	}
 	arguments := `{"items": [` + strings.Join(items, ",") + `]}`
-	schema := `{"type": "object", "properties": {"items": {"type": "array", "uniqueItems": true, "items": {"$ref": "#/$defs/item"}}},
+	schema := `{"type": "object",
+		"properties": {"items": {"type": "array", "uniqueItems": true, "items": {"$ref": "#/$defs/item"}}},
 	  "$defs": {"item": {"type": "object", "required": ["id"], "additionalProperties": false, "properties": {
 	    "id": {"type": "integer", "minimum": 0}, "name": {"type": "string", "pattern": "^item [0-9]+$", "maxLength": 100},
 	    "tags": {"type": "array", "items": {"enum": ["a", "b", "c"]}}}}}}`

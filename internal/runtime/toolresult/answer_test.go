@@ -36,7 +36,8 @@ func ofJob(id string, state v1alpha1.ToolCallState) v1alpha1.ToolCall {
 // guarded is a call that needs approval: with attempt 0 it has none.
 func guarded(state v1alpha1.ToolCallState, attempt int32, reason string) v1alpha1.ToolCall {
 	call := ofJob("2-0", state)
-	call.Policy, call.Attempt, call.Reason, call.CallDigest = v1alpha1.ToolPolicyRequiresApproval, attempt, reason, "digest"
+	call.Policy, call.Attempt = v1alpha1.ToolPolicyRequiresApproval, attempt
+	call.Reason, call.CallDigest = reason, "digest"
 	return call
 }
 
@@ -48,19 +49,52 @@ func TestJudgeAboutDecisions(t *testing.T) {
 		reason   string
 		says     string
 	}{
-		"a call that waits for approval":          {decision: v1alpha1.DecisionApprove, turn: at(nil, waits)},
-		"a rejection of it":                       {decision: v1alpha1.DecisionReject, turn: at(nil, waits)},
-		"a result for it":                         {turn: at(nil, waits), reason: v1alpha1.ReasonDecisionExpected, says: "Create a ToolResult with decision Approve or Reject"},
-		"a result once it runs":                   {turn: at(nil, guarded(v1alpha1.ToolCallStateRunning, 1, "")), reason: v1alpha1.ReasonNotAClientTool},
-		"a client's call":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), reason: v1alpha1.ReasonNoApprovalNeeded, says: "does not require approval"},
-		"a call that starts at once":              {decision: v1alpha1.DecisionReject, turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), reason: v1alpha1.ReasonNoApprovalNeeded},
-		"approved before":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStatePending, 1, "")), reason: v1alpha1.ReasonAlreadyAnswered, says: "approved or rejected call 2-0 first"},
-		"approved before, and it has ended":       {decision: v1alpha1.DecisionReject, turn: at(nil, guarded(v1alpha1.ToolCallStateFailed, 1, "ExitCode")), reason: v1alpha1.ReasonAlreadyAnswered},
-		"rejected before":                         {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStateNotExecuted, 0, v1alpha1.ToolCallReasonRejected)), reason: v1alpha1.ReasonAlreadyAnswered},
-		"too late":                                {decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStateNotExecuted, 0, v1alpha1.ToolCallReasonApprovalTimeout)), reason: v1alpha1.ReasonCallClosed, says: "in time"},
-		"after the end, approved before":          {decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.ToolCallStateSucceeded, 1, "Completed")), reason: v1alpha1.ReasonAlreadyAnswered},
-		"after the end, nobody had decided":       {decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.ToolCallStateNotExecuted, 0, "TurnEnded")), reason: v1alpha1.ReasonCallClosed, says: "has ended"},
-		"a result after the end of what was ours": {turn: at(ended, guarded(v1alpha1.ToolCallStateSucceeded, 1, "Completed")), reason: v1alpha1.ReasonCallClosed},
+		"a call that waits for approval": {decision: v1alpha1.DecisionApprove, turn: at(nil, waits)},
+		"a rejection of it":              {decision: v1alpha1.DecisionReject, turn: at(nil, waits)},
+		"a result for it": {
+			turn: at(nil, waits), reason: v1alpha1.ReasonDecisionExpected,
+			says: "Create a ToolResult with decision Approve or Reject",
+		},
+		"a result once it runs": {
+			turn: at(nil, guarded(v1alpha1.ToolCallStateRunning, 1, "")), reason: v1alpha1.ReasonNotAClientTool,
+		},
+		"a client's call": {
+			decision: v1alpha1.DecisionApprove, turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)),
+			reason: v1alpha1.ReasonNoApprovalNeeded, says: "does not require approval",
+		},
+		"a call that starts at once": {
+			decision: v1alpha1.DecisionReject, turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)),
+			reason: v1alpha1.ReasonNoApprovalNeeded,
+		},
+		"approved before": {
+			decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStatePending, 1, "")),
+			reason: v1alpha1.ReasonAlreadyAnswered, says: "approved or rejected call 2-0 first",
+		},
+		"approved before, and it has ended": {
+			decision: v1alpha1.DecisionReject, turn: at(nil, guarded(v1alpha1.ToolCallStateFailed, 1, "ExitCode")),
+			reason: v1alpha1.ReasonAlreadyAnswered,
+		},
+		"rejected before": {
+			decision: v1alpha1.DecisionApprove,
+			turn:     at(nil, guarded(v1alpha1.ToolCallStateNotExecuted, 0, v1alpha1.ToolCallReasonRejected)),
+			reason:   v1alpha1.ReasonAlreadyAnswered,
+		},
+		"too late": {
+			decision: v1alpha1.DecisionApprove,
+			turn:     at(nil, guarded(v1alpha1.ToolCallStateNotExecuted, 0, v1alpha1.ToolCallReasonApprovalTimeout)),
+			reason:   v1alpha1.ReasonCallClosed, says: "in time",
+		},
+		"after the end, approved before": {
+			decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.ToolCallStateSucceeded, 1, "Completed")),
+			reason: v1alpha1.ReasonAlreadyAnswered,
+		},
+		"after the end, nobody had decided": {
+			decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.ToolCallStateNotExecuted, 0, "TurnEnded")),
+			reason: v1alpha1.ReasonCallClosed, says: "has ended",
+		},
+		"a result after the end of what was ours": {
+			turn: at(ended, guarded(v1alpha1.ToolCallStateSucceeded, 1, "Completed")), reason: v1alpha1.ReasonCallClosed,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := &v1alpha1.ToolResult{
@@ -89,18 +123,44 @@ func TestADecisionIsForTheCallThatItNamesAndNeverKept(t *testing.T) {
 		turn         *v1alpha1.Turn
 		reason, says string
 	}{
-		"this call":                              {call: "2-0", uid: "u1", digest: "digest", turn: at(nil, waits)},
-		"no Turn":                                {call: "2-0", uid: "u1", digest: "digest", reason: v1alpha1.ReasonTurnNotFound, says: "waiting for approval"},
-		"a Turn that is being deleted":           {call: "2-0", uid: "u1", digest: "digest", turn: at(deleted, waits), reason: v1alpha1.ReasonCallClosed, says: "deleted"},
-		"another Turn of the name":               {call: "2-0", uid: "u0", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonTurnReplaced},
-		"no UID":                                 {call: "2-0", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonTurnReplaced},
-		"other arguments, or another Tool":       {call: "2-0", uid: "u1", digest: "another", turn: at(nil, waits), reason: v1alpha1.ReasonCallDigestMismatch, says: "callDigest digest"},
-		"no digest":                              {call: "2-0", uid: "u1", turn: at(nil, waits), reason: v1alpha1.ReasonCallDigestMismatch},
-		"no digest, and the call has none":       {call: "2-0", uid: "u1", turn: at(nil, planned), reason: v1alpha1.ReasonCallDigestMismatch},
-		"a Turn that is queued":                  {call: "1-0", uid: "u1", digest: "digest", turn: at(queued), reason: v1alpha1.ReasonUnknownCall, says: "waiting for approval"},
-		"a call that has not been asked for":     {call: "2-0", uid: "u1", digest: "digest", turn: at(nil), reason: v1alpha1.ReasonUnknownCall},
-		"a call of an iteration to come":         {call: "3-0", uid: "u1", digest: "digest", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), reason: v1alpha1.ReasonUnknownCall},
-		"another call than the one it waits for": {call: "2-1", uid: "u1", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonUnknownCall},
+		"this call": {call: "2-0", uid: "u1", digest: "digest", turn: at(nil, waits)},
+		"no Turn": {
+			call: "2-0", uid: "u1", digest: "digest", reason: v1alpha1.ReasonTurnNotFound, says: "waiting for approval",
+		},
+		"a Turn that is being deleted": {
+			call: "2-0", uid: "u1", digest: "digest", turn: at(deleted, waits), reason: v1alpha1.ReasonCallClosed,
+			says: "deleted",
+		},
+		"another Turn of the name": {
+			call: "2-0", uid: "u0", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonTurnReplaced,
+		},
+		"no UID": {
+			call: "2-0", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonTurnReplaced,
+		},
+		"other arguments, or another Tool": {
+			call: "2-0", uid: "u1", digest: "another", turn: at(nil, waits), reason: v1alpha1.ReasonCallDigestMismatch,
+			says: "callDigest digest",
+		},
+		"no digest": {
+			call: "2-0", uid: "u1", turn: at(nil, waits), reason: v1alpha1.ReasonCallDigestMismatch,
+		},
+		"no digest, and the call has none": {
+			call: "2-0", uid: "u1", turn: at(nil, planned), reason: v1alpha1.ReasonCallDigestMismatch,
+		},
+		"a Turn that is queued": {
+			call: "1-0", uid: "u1", digest: "digest", turn: at(queued), reason: v1alpha1.ReasonUnknownCall,
+			says: "waiting for approval",
+		},
+		"a call that has not been asked for": {
+			call: "2-0", uid: "u1", digest: "digest", turn: at(nil), reason: v1alpha1.ReasonUnknownCall,
+		},
+		"a call of an iteration to come": {
+			call: "3-0", uid: "u1", digest: "digest", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)),
+			reason: v1alpha1.ReasonUnknownCall,
+		},
+		"another call than the one it waits for": {
+			call: "2-1", uid: "u1", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonUnknownCall,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := &v1alpha1.ToolResult{
@@ -157,28 +217,90 @@ func TestJudge(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"no Turn yet":                           {call: "2-0", status: pending, reason: v1alpha1.ReasonTurnNotFound, says: "call 2-0"},
-		"no Turn of the UID any more":           {call: "2-0", uid: "u1", status: refused, reason: v1alpha1.ReasonTurnNotFound, says: "UID u1"},
-		"another Turn of the name":              {call: "2-0", uid: "u0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused, reason: v1alpha1.ReasonTurnReplaced, says: "u0"},
-		"the Turn by its UID":                   {call: "2-0", uid: "u1", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting))},
-		"a call that waits":                     {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting))},
-		"not a client's call":                   {call: "2-0", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), status: refused, reason: v1alpha1.ReasonNotAClientTool},
-		"a refused call":                        {call: "2-0", turn: at(nil, v1alpha1.ToolCall{ID: "2-0", Executor: v1alpha1.ToolExecutorNone, State: v1alpha1.ToolCallStateNotExecuted}), status: refused, reason: v1alpha1.ReasonNotAClientTool},
-		"answered with a result":                {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateSucceeded), ofClient("2-1", v1alpha1.ToolCallStateWaiting)), status: refused, reason: v1alpha1.ReasonAlreadyAnswered},
-		"answered with an error":                {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateFailed), ofClient("2-1", v1alpha1.ToolCallStateWaiting)), status: refused, reason: v1alpha1.ReasonAlreadyAnswered},
-		"given up":                              {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateNotExecuted)), status: refused, reason: v1alpha1.ReasonCallClosed, says: "abandoned"},
-		"no such call among those that wait":    {call: "2-9", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused, reason: v1alpha1.ReasonUnknownCall, says: "2-0 (ask)"},
-		"a later call than those that wait":     {call: "3-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused, reason: v1alpha1.ReasonUnknownCall},
-		"an iteration that is over":             {call: "1-0", turn: at(nil), status: refused, reason: v1alpha1.ReasonCallClosed, says: "no longer waits for call 1-0"},
-		"an iteration that is over, Jobs run":   {call: "1-0", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), status: refused, reason: v1alpha1.ReasonCallClosed},
-		"this iteration, not asked yet":         {call: "2-0", turn: at(nil), status: pending, reason: v1alpha1.ReasonCallPending},
-		"an iteration to come":                  {call: "3-0", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), status: pending, reason: v1alpha1.ReasonCallPending},
-		"a Turn that is queued":                 {call: "1-0", turn: at(func(turn *v1alpha1.Turn) { turn.Status.Phase, turn.Status.Iteration = v1alpha1.TurnPhaseQueued, 0 }), status: pending, reason: v1alpha1.ReasonCallPending},
-		"after the end, answered":               {call: "2-0", turn: at(ended, ofClient("2-0", v1alpha1.ToolCallStateSucceeded)), status: refused, reason: v1alpha1.ReasonAlreadyAnswered},
-		"after the end, given up":               {call: "2-0", turn: at(ended, ofClient("2-0", v1alpha1.ToolCallStateNotExecuted)), status: refused, reason: v1alpha1.ReasonCallClosed, says: "has ended"},
-		"after the end, never asked":            {call: "9-0", turn: at(ended), status: refused, reason: v1alpha1.ReasonCallClosed, says: "has ended"},
-		"after the end, of another executor":    {call: "2-0", turn: at(ended, ofJob("2-0", v1alpha1.ToolCallStateSucceeded)), status: refused, reason: v1alpha1.ReasonCallClosed},
-		"after the end, for a Turn of the past": {call: "2-0", uid: "u0", turn: at(ended), status: refused, reason: v1alpha1.ReasonTurnReplaced},
+		"no Turn yet": {
+			call: "2-0", status: pending, reason: v1alpha1.ReasonTurnNotFound, says: "call 2-0",
+		},
+		"no Turn of the UID any more": {
+			call: "2-0", uid: "u1", status: refused, reason: v1alpha1.ReasonTurnNotFound, says: "UID u1",
+		},
+		"another Turn of the name": {
+			call: "2-0", uid: "u0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused,
+			reason: v1alpha1.ReasonTurnReplaced, says: "u0",
+		},
+		"the Turn by its UID": {
+			call: "2-0", uid: "u1", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)),
+		},
+		"a call that waits": {call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting))},
+		"not a client's call": {
+			call: "2-0", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), status: refused,
+			reason: v1alpha1.ReasonNotAClientTool,
+		},
+		"a refused call": {
+			call: "2-0",
+			turn: at(
+				nil, v1alpha1.ToolCall{ID: "2-0", Executor: v1alpha1.ToolExecutorNone, State: v1alpha1.ToolCallStateNotExecuted},
+			),
+			status: refused, reason: v1alpha1.ReasonNotAClientTool,
+		},
+		"answered with a result": {
+			call:   "2-0",
+			turn:   at(nil, ofClient("2-0", v1alpha1.ToolCallStateSucceeded), ofClient("2-1", v1alpha1.ToolCallStateWaiting)),
+			status: refused, reason: v1alpha1.ReasonAlreadyAnswered,
+		},
+		"answered with an error": {
+			call:   "2-0",
+			turn:   at(nil, ofClient("2-0", v1alpha1.ToolCallStateFailed), ofClient("2-1", v1alpha1.ToolCallStateWaiting)),
+			status: refused, reason: v1alpha1.ReasonAlreadyAnswered,
+		},
+		"given up": {
+			call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateNotExecuted)), status: refused,
+			reason: v1alpha1.ReasonCallClosed, says: "abandoned",
+		},
+		"no such call among those that wait": {
+			call: "2-9", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused,
+			reason: v1alpha1.ReasonUnknownCall, says: "2-0 (ask)",
+		},
+		"a later call than those that wait": {
+			call: "3-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused,
+			reason: v1alpha1.ReasonUnknownCall,
+		},
+		"an iteration that is over": {
+			call: "1-0", turn: at(nil), status: refused, reason: v1alpha1.ReasonCallClosed, says: "no longer waits for call 1-0",
+		},
+		"an iteration that is over, Jobs run": {
+			call: "1-0", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), status: refused,
+			reason: v1alpha1.ReasonCallClosed,
+		},
+		"this iteration, not asked yet": {
+			call: "2-0", turn: at(nil), status: pending, reason: v1alpha1.ReasonCallPending,
+		},
+		"an iteration to come": {
+			call: "3-0", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), status: pending,
+			reason: v1alpha1.ReasonCallPending,
+		},
+		"a Turn that is queued": {
+			call:   "1-0",
+			turn:   at(func(turn *v1alpha1.Turn) { turn.Status.Phase, turn.Status.Iteration = v1alpha1.TurnPhaseQueued, 0 }),
+			status: pending, reason: v1alpha1.ReasonCallPending,
+		},
+		"after the end, answered": {
+			call: "2-0", turn: at(ended, ofClient("2-0", v1alpha1.ToolCallStateSucceeded)), status: refused,
+			reason: v1alpha1.ReasonAlreadyAnswered,
+		},
+		"after the end, given up": {
+			call: "2-0", turn: at(ended, ofClient("2-0", v1alpha1.ToolCallStateNotExecuted)), status: refused,
+			reason: v1alpha1.ReasonCallClosed, says: "has ended",
+		},
+		"after the end, never asked": {
+			call: "9-0", turn: at(ended), status: refused, reason: v1alpha1.ReasonCallClosed, says: "has ended",
+		},
+		"after the end, of another executor": {
+			call: "2-0", turn: at(ended, ofJob("2-0", v1alpha1.ToolCallStateSucceeded)), status: refused,
+			reason: v1alpha1.ReasonCallClosed,
+		},
+		"after the end, for a Turn of the past": {
+			call: "2-0", uid: "u0", turn: at(ended), status: refused, reason: v1alpha1.ReasonTurnReplaced,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{CallID: test.call}}

@@ -41,39 +41,54 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 	}{
 		"a model call": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseReason, Iteration: 3},
-			succeeded: "Unknown Running", finished: "False Running", waiting: idle, reconciling: running, stalled: "False Running", says: "Model call 3",
+			succeeded: "Unknown Running", finished: "False Running", waiting: idle, reconciling: running,
+			stalled: "False Running", says: "Model call 3",
 		},
 		"tool calls": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseAct, Iteration: 3},
-			succeeded: "Unknown Running", finished: "False Running", waiting: idle, reconciling: running, stalled: "False Running", says: "tool calls of model call 3",
+			succeeded: "Unknown Running", finished: "False Running", waiting: idle, reconciling: running,
+			stalled: "False Running", says: "tool calls of model call 3",
 		},
 		"waiting": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseWaitingForToolResults, Iteration: 1, ToolCalls: waiting},
-			succeeded: "Unknown Running", finished: "False Running", waiting: "True ClientTools", reconciling: running, stalled: "False Running", says: "is waiting for tool results",
+			succeeded: "Unknown Running", finished: "False Running", waiting: "True ClientTools", reconciling: running,
+			stalled: "False Running", says: "is waiting for tool results",
 		},
 		"an answer": {
-			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseSucceeded, Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete, StopReason: v1alpha1.StopReasonMaxTurnRequests}},
-			succeeded: "True MaxTurnRequests", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "False MaxTurnRequests", says: "maxIterations",
+			progress: v1alpha1.TurnProgress{
+				Phase: v1alpha1.TurnPhaseSucceeded,
+				Plan:  &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete, StopReason: v1alpha1.StopReasonMaxTurnRequests},
+			},
+			succeeded: "True MaxTurnRequests", finished: "True Finished", waiting: idle, reconciling: finished,
+			stalled: "False MaxTurnRequests", says: "maxIterations",
 		},
 		"a failure": {
-			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseFailed, Error: &v1alpha1.TurnError{Code: "provider_rate_limited", Message: "Later."}},
-			succeeded: "False ProviderRateLimited", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "True ProviderRateLimited", says: "Later.",
+			progress: v1alpha1.TurnProgress{
+				Phase: v1alpha1.TurnPhaseFailed, Error: &v1alpha1.TurnError{Code: "provider_rate_limited", Message: "Later."},
+			},
+			succeeded: "False ProviderRateLimited", finished: "True Finished", waiting: idle, reconciling: finished,
+			stalled: "True ProviderRateLimited", says: "Later.",
 		},
 		"a failure without an error": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseFailed},
-			succeeded: "False Failed", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "True Failed", says: "failed",
+			succeeded: "False Failed", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "True Failed",
+			says: "failed",
 		},
 		"cancelled": {
-			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseCancelled, Error: &v1alpha1.TurnError{Code: "cancelled", Message: "It was cancelled."}},
-			succeeded: "False Cancelled", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "True Cancelled", says: "It was cancelled.",
+			progress: v1alpha1.TurnProgress{
+				Phase: v1alpha1.TurnPhaseCancelled, Error: &v1alpha1.TurnError{Code: "cancelled", Message: "It was cancelled."},
+			},
+			succeeded: "False Cancelled", finished: "True Finished", waiting: idle, reconciling: finished,
+			stalled: "True Cancelled", says: "It was cancelled.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var status v1alpha1.TurnStatus
 			Apply(&status, 1, test.progress, moment)
 			for kind, want := range map[string]string{
-				v1alpha1.ConditionSucceeded: test.succeeded, v1alpha1.ConditionFinished: test.finished, v1alpha1.ConditionReconciling: test.reconciling,
-				v1alpha1.ConditionStalled: test.stalled, v1alpha1.ConditionWaitingForToolResults: test.waiting,
+				v1alpha1.ConditionSucceeded: test.succeeded, v1alpha1.ConditionFinished: test.finished,
+				v1alpha1.ConditionReconciling: test.reconciling,
+				v1alpha1.ConditionStalled:     test.stalled, v1alpha1.ConditionWaitingForToolResults: test.waiting,
 			} {
 				if got := shown(&status, kind); got != want {
 					t.Errorf("%s is %q, want %q", kind, got, want)
@@ -266,8 +281,14 @@ func TestTheConditionSaysWhatOthersMustGive(t *testing.T) {
 		calls           []v1alpha1.ToolCall
 		reason, message string
 	}{
-		"results":   {[]v1alpha1.ToolCall{ask, ended}, v1alpha1.ReasonClientTools, "Create a ToolResult for each of: 1-1 (ask)."},
-		"approvals": {[]v1alpha1.ToolCall{guardedCall("1-0"), ended, guardedCall("1-2")}, v1alpha1.ReasonApproval, "Approve or reject with a ToolResult: 1-0 (pay), 1-2 (pay)."},
+		"results": {
+			[]v1alpha1.ToolCall{ask, ended}, v1alpha1.ReasonClientTools, "Create a ToolResult for each of: 1-1 (ask).",
+		},
+		"approvals": {
+			[]v1alpha1.ToolCall{guardedCall("1-0"), ended, guardedCall("1-2")},
+			v1alpha1.ReasonApproval,
+			"Approve or reject with a ToolResult: 1-0 (pay), 1-2 (pay).",
+		},
 		"both": {
 			[]v1alpha1.ToolCall{guardedCall("1-0"), ask},
 			v1alpha1.ReasonClientTools,

@@ -29,12 +29,18 @@ func TestWhichMessagesAreLeftOut(t *testing.T) {
 		bytes int64
 		begin string
 	}{
-		"a short text":              {v1alpha1.TurnSpec{Input: "Hello"}, 0, ""},
-		"as long as an excerpt":     {v1alpha1.TurnSpec{Input: strings.Repeat("x", 2<<10)}, 0, ""},
-		"a longer text":             {v1alpha1.TurnSpec{Input: strings.Repeat("x", 2<<10+1)}, 2<<10 + 1, strings.Repeat("x", 2<<10+1)},
-		"a small image":             {v1alpha1.TurnSpec{Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{pictured(pixel)}}}, 0, ""},
-		"an image":                  {longMessage(), 8<<10 + 11, "What is it?"},
-		"many addresses of images":  {v1alpha1.TurnSpec{Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{byURL, byURL}}}, 4040, ""},
+		"a short text":          {v1alpha1.TurnSpec{Input: "Hello"}, 0, ""},
+		"as long as an excerpt": {v1alpha1.TurnSpec{Input: strings.Repeat("x", 2<<10)}, 0, ""},
+		"a longer text": {
+			v1alpha1.TurnSpec{Input: strings.Repeat("x", 2<<10+1)}, 2<<10 + 1, strings.Repeat("x", 2<<10+1),
+		},
+		"a small image": {
+			v1alpha1.TurnSpec{Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{pictured(pixel)}}}, 0, "",
+		},
+		"an image": {longMessage(), 8<<10 + 11, "What is it?"},
+		"many addresses of images": {
+			v1alpha1.TurnSpec{Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{byURL, byURL}}}, 4040, "",
+		},
 		"a size that a user claims": {v1alpha1.TurnSpec{Input: "Hello"}, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -30,12 +30,24 @@ func TestTimeLimitsFollowFromStatus(t *testing.T) {
 		turn *v1alpha1.Turn
 		want map[string]time.Duration
 	}{
-		"none":                        {turn(v1alpha1.TurnPhaseAct, 0, 0), nil},
-		"a deadline":                  {turn(v1alpha1.TurnPhaseReason, 30, 0), map[string]time.Duration{"deadline_exceeded": 30 * time.Second}},
-		"a wait that has not begun":   {turn(v1alpha1.TurnPhaseAct, 0, 30), nil},
-		"a wait":                      {turn(v1alpha1.TurnPhaseWaitingForToolResults, 0, 30), map[string]time.Duration{"wait_timeout": 90 * time.Second}},
-		"a wait and a deadline":       {turn(v1alpha1.TurnPhaseWaitingForToolResults, 100, 30), map[string]time.Duration{"wait_timeout": 90 * time.Second, "deadline_exceeded": 100 * time.Second}},
-		"a Turn that has not started": {&v1alpha1.Turn{Spec: v1alpha1.TurnSpec{ActiveDeadlineSeconds: new(int64(1)), WaitTimeout: &metav1.Duration{Duration: time.Second}}}, nil},
+		"none": {turn(v1alpha1.TurnPhaseAct, 0, 0), nil},
+		"a deadline": {
+			turn(v1alpha1.TurnPhaseReason, 30, 0), map[string]time.Duration{"deadline_exceeded": 30 * time.Second},
+		},
+		"a wait that has not begun": {turn(v1alpha1.TurnPhaseAct, 0, 30), nil},
+		"a wait": {
+			turn(v1alpha1.TurnPhaseWaitingForToolResults, 0, 30), map[string]time.Duration{"wait_timeout": 90 * time.Second},
+		},
+		"a wait and a deadline": {
+			turn(v1alpha1.TurnPhaseWaitingForToolResults, 100, 30),
+			map[string]time.Duration{"wait_timeout": 90 * time.Second, "deadline_exceeded": 100 * time.Second},
+		},
+		"a Turn that has not started": {
+			&v1alpha1.Turn{
+				Spec: v1alpha1.TurnSpec{ActiveDeadlineSeconds: new(int64(1)), WaitTimeout: &metav1.Duration{Duration: time.Second}},
+			},
+			nil,
+		},
 	} {
 		got := TimeLimits(c.turn)
 		if len(got) != len(c.want) {

@@ -38,7 +38,11 @@ func TestTheMessageOfATurn(t *testing.T) {
 	}{
 		"text": {v1alpha1.TurnSpec{Input: "Hello"}, "Hello", nil},
 		"parts": {
-			v1alpha1.TurnSpec{Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{said("What"), pictured(pixel), pictured(address), said("is it?")}}},
+			v1alpha1.TurnSpec{
+				Message: &v1alpha1.TurnMessage{
+					Content: []v1alpha1.MessagePart{said("What"), pictured(pixel), pictured(address), said("is it?")},
+				},
+			},
 			"What\nis it?",
 			[]event.Part{
 				event.Text("What"),
@@ -69,9 +73,14 @@ func TestTheDigestOfAMessageStaysWhatItIs(t *testing.T) {
 		turn Turn
 		want string
 	}{
-		"text":                    {turn, "df287dfc1406ed2b692e1c2c783bb5cec97eac53151ee1d9810397aa0afa0d89"},
-		"the same text as a part": {inParts(said("How are you?")), "df287dfc1406ed2b692e1c2c783bb5cec97eac53151ee1d9810397aa0afa0d89"},
-		"text and images":         {inParts(said("How are you?"), pictured(pixel), pictured(address)), "746a9ff87fc4d61f23e556432457e1d1a553807996373edd0c50828a40b838ed"},
+		"text": {turn, "df287dfc1406ed2b692e1c2c783bb5cec97eac53151ee1d9810397aa0afa0d89"},
+		"the same text as a part": {
+			inParts(said("How are you?")), "df287dfc1406ed2b692e1c2c783bb5cec97eac53151ee1d9810397aa0afa0d89",
+		},
+		"text and images": {
+			inParts(said("How are you?"), pictured(pixel), pictured(address)),
+			"746a9ff87fc4d61f23e556432457e1d1a553807996373edd0c50828a40b838ed",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := test.turn.Digest(); got != test.want {
@@ -117,7 +126,11 @@ func TestMessagesThatDifferHaveOtherDigests(t *testing.T) {
 
 func TestTheExcerptOfAMessageIsAllThatTheEndOfItsTurnRepeats(t *testing.T) {
 	for name, text := range map[string]string{
-		"empty": "", "short": "Hello", "as long as the event has room for": strings.Repeat("x", MaxMessageBytes), "longer": strings.Repeat("x", MaxMessageBytes+1),
+		"empty": "", "short": "Hello", "as long as the event has room for": strings.Repeat(
+			"x", MaxMessageBytes,
+		), "longer": strings.Repeat(
+			"x", MaxMessageBytes+1,
+		),
 		"long":                             strings.Repeat("é", MaxMessageBytes),
 		"a character across the end of it": strings.Repeat("x", MaxMessageBytes-1) + strings.Repeat("é", 8),
 	} {

@@ -36,7 +36,9 @@ func approvalTakenIn(f *fixture) {
 	}
 	r.Parts = []int64{1, ref.Ordinal}
 	end := f.append(stale, r)
-	for what, settled := range map[string][]journal.SettledRef{"that was written": end.Settled, "that was read": f.reread(end).Settled} {
+	for what, settled := range map[string][]journal.SettledRef{
+		"that was written": end.Settled, "that was read": f.reread(end).Settled,
+	} {
 		if len(settled) != 2 {
 			f.t.Fatalf("the record %s has the settled calls %s", what, f.json(settled))
 		}

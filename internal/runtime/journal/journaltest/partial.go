@@ -222,7 +222,9 @@ func partialPiecesAreReadOnce(f *fixture) {
 func partialOutOfPlace(f *fixture) {
 	of := turn("a")
 	f.keep(f.draft(f.log(), of, 1, "x"), "abc")
-	for i, piece := range []journal.PartialAnswer{{Offset: 7, Text: "late"}, {Offset: 0, Text: "abc"}, {Offset: 3, Text: "d"}} {
+	for i, piece := range []journal.PartialAnswer{
+		{Offset: 7, Text: "late"}, {Offset: 0, Text: "abc"}, {Offset: 3, Text: "d"},
+	} {
 		piece.Message, piece.Content = "x", journal.PartialContentText
 		e := &journal.Entry{
 			Session: f.session.Name,

@@ -39,16 +39,26 @@ func TestAnAnswerIsPutTogether(t *testing.T) {
 		},
 		"nothing": {[]string{start, ends("end_turn"), stop}, model.Response{FinishReason: "end_turn", Usage: whole}},
 		"a call, byte for byte": {
-			[]string{start, callStart(0, "toolu_01", "weather"), arguments(0, ""), arguments(0, `{"city":  "Os`), arguments(0, `lo"}`), blockStop(0), ends("tool_use"), stop},
-			model.Response{FinishReason: "tool_use", Usage: whole, ToolCalls: []model.ToolCall{{ProviderID: "toolu_01", Name: "weather", Arguments: `{"city":  "Oslo"}`}}},
+			[]string{
+				start, callStart(0, "toolu_01", "weather"), arguments(0, ""), arguments(0, `{"city":  "Os`), arguments(0, `lo"}`),
+				blockStop(0), ends("tool_use"), stop,
+			},
+			model.Response{
+				FinishReason: "tool_use", Usage: whole,
+				ToolCalls: []model.ToolCall{{ProviderID: "toolu_01", Name: "weather", Arguments: `{"city":  "Oslo"}`}},
+			},
 		},
 		"a thought, a text, and calls whose pieces come in turns": {
 			slices.Concat([]string{start}, thinking, []string{
-				textStart(1), text(1, "Let me look."), blockStop(1), callStart(2, "a", "weather"), callStart(3, "b", "look"), arguments(3, `{"x":`),
+				textStart(1), text(
+					1, "Let me look.",
+				), blockStop(1), callStart(2, "a", "weather"), callStart(3, "b", "look"), arguments(3, `{"x":`),
 				arguments(2, `{"n":12345678901234567890}`), arguments(3, `1}`), blockStop(3), blockStop(2), ends("tool_use"), stop,
 			}),
 			model.Response{Text: "Let me look.", FinishReason: "tool_use", Usage: whole, ToolCalls: []model.ToolCall{
-				{ProviderID: "a", Name: "weather", Arguments: `{"n":12345678901234567890}`}, {ProviderID: "b", Name: "look", Arguments: `{"x":1}`},
+				{
+					ProviderID: "a", Name: "weather", Arguments: `{"n":12345678901234567890}`,
+				}, {ProviderID: "b", Name: "look", Arguments: `{"x":1}`},
 			}, Content: []model.Content{
 				model.ReasoningPart(event.Reasoning{Kind: "thinking", Data: "c2ln", Summary: "Let me think."}),
 				model.TextPart("Let me look."), model.CallPart(1), model.CallPart(2),
@@ -56,32 +66,58 @@ func TestAnAnswerIsPutTogether(t *testing.T) {
 		},
 		"a call without arguments": {
 			[]string{start, callStart(0, "a", "now"), arguments(0, ""), blockStop(0), ends("tool_use"), stop},
-			model.Response{FinishReason: "tool_use", Usage: whole, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "now", Arguments: `{}`}}},
+			model.Response{
+				FinishReason: "tool_use", Usage: whole,
+				ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "now", Arguments: `{}`}},
+			},
 		},
 		"a call whose arguments are no JSON": {
 			[]string{start, callStart(0, "a", "now"), arguments(0, `{oops`), blockStop(0), ends("tool_use"), stop},
-			model.Response{FinishReason: "tool_use", Usage: whole, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "now", Arguments: `{oops`}}},
+			model.Response{
+				FinishReason: "tool_use", Usage: whole,
+				ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "now", Arguments: `{oops`}},
+			},
 		},
 		"a text at its limit": {
 			[]string{start, textStart(0), text(0, "Once upon"), blockStop(0), ends("max_tokens"), stop},
 			model.Response{Text: "Once upon", FinishReason: "max_tokens", Usage: whole},
 		},
 		"a second call at the limit": {
-			[]string{start, callStart(0, "a", "now"), blockStop(0), callStart(1, "b", "now"), arguments(1, `{"x"`), blockStop(1), ends("max_tokens"), stop},
-			model.Response{FinishReason: "max_tokens", Usage: whole, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "now", Arguments: `{}`}}},
+			[]string{
+				start, callStart(0, "a", "now"), blockStop(0), callStart(1, "b", "now"), arguments(1, `{"x"`), blockStop(1),
+				ends("max_tokens"), stop,
+			},
+			model.Response{
+				FinishReason: "max_tokens", Usage: whole,
+				ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "now", Arguments: `{}`}},
+			},
 		},
 		"a call that the limit cut before its arguments": {
-			[]string{start, callStart(0, "a", "now"), arguments(0, `{}`), blockStop(0), callStart(1, "b", "now"), blockStop(1), ends("model_context_window_exceeded"), stop},
-			model.Response{FinishReason: "model_context_window_exceeded", Usage: whole, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "now", Arguments: `{}`}}},
+			[]string{
+				start, callStart(0, "a", "now"), arguments(0, `{}`), blockStop(0), callStart(1, "b", "now"), blockStop(1),
+				ends("model_context_window_exceeded"), stop,
+			},
+			model.Response{
+				FinishReason: "model_context_window_exceeded", Usage: whole,
+				ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "now", Arguments: `{}`}},
+			},
 		},
 		"a refusal": {
-			[]string{start, textStart(0), text(0, "I"), blockStop(0), callStart(1, "a", "now"), arguments(1, `{}`), blockStop(1), ends("refusal"), stop},
+			[]string{
+				start, textStart(0), text(0, "I"), blockStop(0), callStart(1, "a", "now"), arguments(1, `{}`), blockStop(1),
+				ends("refusal"), stop,
+			},
 			model.Response{Text: "I", FinishReason: "refusal", Usage: whole},
 		},
 		"events and blocks that nobody knows": {
 			[]string{
-				start, `{"type":"news","index":7}`, `{"type":"content_block_start","index":0,"content_block":{"type":"hologram","data":"x"}}`,
-				`{"type":"content_block_delta","index":0,"delta":{"type":"hologram_delta","data":"x"}}`, arguments(0, "{}"), blockStop(0), textStart(1), text(1, "Hi"), ends("end_turn"),
+				start, `{"type":"news","index":7}`,
+				`{"type":"content_block_start","index":0,"content_block":{"type":"hologram","data":"x"}}`,
+				`{"type":"content_block_delta","index":0,"delta":{"type":"hologram_delta","data":"x"}}`, arguments(
+					0, "{}",
+				), blockStop(0), textStart(1), text(1, "Hi"), ends(
+					"end_turn",
+				),
 			},
 			model.Response{Text: "Hi", FinishReason: "end_turn", Usage: whole},
 		},
@@ -90,23 +126,36 @@ func TestAnAnswerIsPutTogether(t *testing.T) {
 			model.Response{Text: "Hi", Usage: whole},
 		},
 		"usage that the end corrects": {
-			[]string{start, textStart(0), text(0, "Hi"), `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":30,"cache_read_input_tokens":0,"output_tokens":9}}`},
-			model.Response{Text: "Hi", FinishReason: "end_turn", Usage: model.Usage{InputTokens: 130, CacheWriteTokens: 100, OutputTokens: 9}},
+			[]string{
+				start, textStart(0), text(0, "Hi"),
+				`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":30,` +
+					`"cache_read_input_tokens":0,"output_tokens":9}}`,
+			},
+			model.Response{
+				Text: "Hi", FinishReason: "end_turn", Usage: model.Usage{InputTokens: 130, CacheWriteTokens: 100, OutputTokens: 9},
+			},
 		},
 		"a text that broke off": {
 			[]string{start, textStart(0), text(0, "Once upon")},
 			model.Response{Text: "Once upon", Usage: broken},
 		},
 		"a second call that broke off": {
-			[]string{start, textStart(0), text(0, "So."), blockStop(0), callStart(1, "a", "now"), arguments(1, `{}`), blockStop(1), callStart(2, "b", "now"), arguments(2, `{"x":"`)},
-			model.Response{Text: "So.", Usage: broken, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "now", Arguments: `{}`}}},
+			[]string{
+				start, textStart(0), text(0, "So."), blockStop(0), callStart(1, "a", "now"), arguments(1, `{}`), blockStop(1),
+				callStart(2, "b", "now"), arguments(2, `{"x":"`),
+			},
+			model.Response{
+				Text: "So.", Usage: broken, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "now", Arguments: `{}`}},
+			},
 		},
 		"a second call that had no arguments yet": {
 			[]string{start, callStart(1, "a", "now"), blockStop(1), callStart(2, "b", "now")},
 			model.Response{Usage: broken, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "now", Arguments: `{}`}}},
 		},
 		"a text before an error": {
-			[]string{start, textStart(0), text(0, "Once"), `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`},
+			[]string{
+				start, textStart(0), text(0, "Once"), `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`,
+			},
 			model.Response{Text: "Once", Usage: broken},
 		},
 	} {
@@ -154,52 +203,160 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		after     time.Duration
 		says      string
 	}{
-		"too many":               {refuses(429, "rate_limit_error", echo, "Retry-After", "7"), v1alpha1.ErrorCodeProviderRateLimited, true, 7 * time.Second, "is rate limiting requests (429)"},
-		"too many, no time":      {refuses(429, "rate_limit_error", echo), v1alpha1.ErrorCodeProviderRateLimited, true, 0, "rate_limit_error"},
-		"a wrong key":            {refuses(401, "authentication_error", "invalid x-api-key "+key), v1alpha1.ErrorCodeProviderMisconfigured, false, 0, "does not accept the API key (401)"},
-		"not allowed":            {refuses(403, "permission_error", echo), v1alpha1.ErrorCodeProviderMisconfigured, false, 0, "(403)"},
-		"no such model":          {refuses(404, "not_found_error", "model: claude-test"), v1alpha1.ErrorCodeModelUnavailable, false, 0, "Anthropic has no model claude-test for this API key"},
-		"too long":               {refuses(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"), v1alpha1.ErrorCodeRequestTooLarge, false, 0, "the conversation is too long"},
-		"too long with the rest": {refuses(400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 1 + 2 > 2"), v1alpha1.ErrorCodeRequestTooLarge, false, 0, ""},
-		"too large":              {refuses(413, "request_too_large", echo), v1alpha1.ErrorCodeRequestTooLarge, false, 0, ""},
-		"no money":               {refuses(400, "invalid_request_error", "Your credit balance is too low to access the API."), v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, ""},
-		"a limit of one's own":   {refuses(400, "invalid_request_error", "You have reached your specified API usage limits. You will regain access on 2026-02-01 at 00:00 UTC."), v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, ""},
-		"a limit of a workspace": {refuses(400, "invalid_request_error", "You have reached your specified workspace API usage limits. You will regain access on 2026-02-01."), v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, ""},
-		"a limit in a text":      {refuses(400, "invalid_request_error", "no: you have reached your specified API usage limits"), v1alpha1.ErrorCodeProcessingError, false, 0, ""},
-		"no money, newer":        {refuses(403, "billing_error", echo), v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, ""},
-		"a parameter":            {refuses(400, "invalid_request_error", "temperature: "+echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(400): invalid_request_error of temperature"},
-		"a field in a field":     {refuses(400, "invalid_request_error", "output_config.effort: no"), v1alpha1.ErrorCodeProcessingError, false, 0, "invalid_request_error of output_config.effort"},
-		"a word with a colon":    {refuses(400, "invalid_request_error", "oslo: no"), v1alpha1.ErrorCodeProcessingError, false, 0, "(400): invalid_request_error"},
-		"a text with a colon":    {refuses(400, "invalid_request_error", "Oslo is: "+echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(400): invalid_request_error"},
-		"a problem":              {refuses(500, "api_error", echo), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "(500)"},
-		"a gateway's problem":    {sends(502, "text/html", "<html>"+echo+"</html>"), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "(502)"},
-		"no time":                {refuses(504, "timeout_error", echo), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "(504)"},
-		"overloaded":             {refuses(529, "overloaded_error", "Overloaded"), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "overloaded (529)"},
-		"an odd status":          {sends(418, "text/plain", echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(418)"},
-		"an error that is none":  {sends(400, "application/json", `{"error":`+"\""+echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(400)"},
-		"a key for a word":       {refuses(400, key, key+": no"), v1alpha1.ErrorCodeProcessingError, false, 0, "(400)"},
-		"no stream":              {sends(200, "text/html", "<html>"+echo), v1alpha1.ErrorCodeProcessingError, false, 0, "did not respond with an event stream"},
-		"an answer at once":      {sends(200, "application/json", `{"type":"message","content":[{"type":"text","text":"Hi"}]}`), v1alpha1.ErrorCodeProcessingError, false, 0, "did not respond with an event stream"},
-		"an empty stream":        {streams(), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "incomplete response"},
-		"only a beginning":       {streams(start, ping), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "incomplete response"},
-		"garbage":                {sends(200, "text/event-stream", "event: message_start\ndata: {"+echo+"\n\n"), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "incomplete response"},
-		"a call that broke off":  {streams(start, textStart(0), text(0, "Let me look."), callStart(1, "a", "now"), arguments(1, `{"x"`)), v1alpha1.ErrorCodeProviderUnavailable, true, 0, ""},
-		"a call without a piece": {streams(start, callStart(1, "a", "now")), v1alpha1.ErrorCodeProviderUnavailable, true, 0, ""},
-		"overloaded on the way":  {streams(start, `{"type":"error","error":{"type":"overloaded_error","message":"`+prompt+`"}}`), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "is overloaded"},
-		"limited on the way":     {streams(`{"type":"error","error":{"type":"rate_limit_error","message":"no"}}`), v1alpha1.ErrorCodeProviderRateLimited, true, 0, "is rate limiting requests"},
-		"an error of no kind":    {streams(start, `{"type":"error","error":"`+prompt+`"}`), v1alpha1.ErrorCodeProviderUnavailable, true, 0, ""},
+		"too many": {
+			refuses(429, "rate_limit_error", echo, "Retry-After", "7"), v1alpha1.ErrorCodeProviderRateLimited, true,
+			7 * time.Second, "is rate limiting requests (429)",
+		},
+		"too many, no time": {
+			refuses(429, "rate_limit_error", echo), v1alpha1.ErrorCodeProviderRateLimited, true, 0, "rate_limit_error",
+		},
+		"a wrong key": {
+			refuses(401, "authentication_error", "invalid x-api-key "+key), v1alpha1.ErrorCodeProviderMisconfigured, false, 0,
+			"does not accept the API key (401)",
+		},
+		"not allowed": {
+			refuses(403, "permission_error", echo), v1alpha1.ErrorCodeProviderMisconfigured, false, 0, "(403)",
+		},
+		"no such model": {
+			refuses(404, "not_found_error", "model: claude-test"), v1alpha1.ErrorCodeModelUnavailable, false, 0,
+			"Anthropic has no model claude-test for this API key",
+		},
+		"too long": {
+			refuses(400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
+			v1alpha1.ErrorCodeRequestTooLarge, false, 0, "the conversation is too long",
+		},
+		"too long with the rest": {
+			refuses(400, "invalid_request_error", "input length and `max_tokens` exceed context limit: 1 + 2 > 2"),
+			v1alpha1.ErrorCodeRequestTooLarge, false, 0, "",
+		},
+		"too large": {refuses(413, "request_too_large", echo), v1alpha1.ErrorCodeRequestTooLarge, false, 0, ""},
+		"no money": {
+			refuses(400, "invalid_request_error", "Your credit balance is too low to access the API."),
+			v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, "",
+		},
+		"a limit of one's own": {
+			refuses(
+				400, "invalid_request_error",
+				"You have reached your specified API usage limits. You will regain access on 2026-02-01 at 00:00 UTC.",
+			),
+			v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, "",
+		},
+		"a limit of a workspace": {
+			refuses(
+				400, "invalid_request_error",
+				"You have reached your specified workspace API usage limits. You will regain access on 2026-02-01.",
+			),
+			v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, "",
+		},
+		"a limit in a text": {
+			refuses(400, "invalid_request_error", "no: you have reached your specified API usage limits"),
+			v1alpha1.ErrorCodeProcessingError, false, 0, "",
+		},
+		"no money, newer": {
+			refuses(403, "billing_error", echo), v1alpha1.ErrorCodeProviderQuotaExhausted, false, 0, "",
+		},
+		"a parameter": {
+			refuses(400, "invalid_request_error", "temperature: "+echo), v1alpha1.ErrorCodeProcessingError, false, 0,
+			"(400): invalid_request_error of temperature",
+		},
+		"a field in a field": {
+			refuses(400, "invalid_request_error", "output_config.effort: no"), v1alpha1.ErrorCodeProcessingError, false, 0,
+			"invalid_request_error of output_config.effort",
+		},
+		"a word with a colon": {
+			refuses(400, "invalid_request_error", "oslo: no"), v1alpha1.ErrorCodeProcessingError, false, 0,
+			"(400): invalid_request_error",
+		},
+		"a text with a colon": {
+			refuses(400, "invalid_request_error", "Oslo is: "+echo), v1alpha1.ErrorCodeProcessingError, false, 0,
+			"(400): invalid_request_error",
+		},
+		"a problem": {refuses(500, "api_error", echo), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "(500)"},
+		"a gateway's problem": {
+			sends(502, "text/html", "<html>"+echo+"</html>"), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "(502)",
+		},
+		"no time": {
+			refuses(504, "timeout_error", echo), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "(504)",
+		},
+		"overloaded": {
+			refuses(529, "overloaded_error", "Overloaded"), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "overloaded (529)",
+		},
+		"an odd status": {sends(418, "text/plain", echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(418)"},
+		"an error that is none": {
+			sends(400, "application/json", `{"error":`+"\""+echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(400)",
+		},
+		"a key for a word": {refuses(400, key, key+": no"), v1alpha1.ErrorCodeProcessingError, false, 0, "(400)"},
+		"no stream": {
+			sends(200, "text/html", "<html>"+echo), v1alpha1.ErrorCodeProcessingError, false, 0,
+			"did not respond with an event stream",
+		},
+		"an answer at once": {
+			sends(200, "application/json", `{"type":"message","content":[{"type":"text","text":"Hi"}]}`),
+			v1alpha1.ErrorCodeProcessingError, false, 0, "did not respond with an event stream",
+		},
+		"an empty stream": {streams(), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "incomplete response"},
+		"only a beginning": {
+			streams(start, ping), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "incomplete response",
+		},
+		"garbage": {
+			sends(200, "text/event-stream", "event: message_start\ndata: {"+echo+"\n\n"), v1alpha1.ErrorCodeProviderUnavailable,
+			true, 0, "incomplete response",
+		},
+		"a call that broke off": {
+			streams(start, textStart(0), text(0, "Let me look."), callStart(1, "a", "now"), arguments(1, `{"x"`)),
+			v1alpha1.ErrorCodeProviderUnavailable, true, 0, "",
+		},
+		"a call without a piece": {
+			streams(start, callStart(1, "a", "now")), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "",
+		},
+		"overloaded on the way": {
+			streams(start, `{"type":"error","error":{"type":"overloaded_error","message":"`+prompt+`"}}`),
+			v1alpha1.ErrorCodeProviderUnavailable, true, 0, "is overloaded",
+		},
+		"limited on the way": {
+			streams(`{"type":"error","error":{"type":"rate_limit_error","message":"no"}}`),
+			v1alpha1.ErrorCodeProviderRateLimited, true, 0, "is rate limiting requests",
+		},
+		"an error of no kind": {
+			streams(start, `{"type":"error","error":"`+prompt+`"}`), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "",
+		},
 		"redirected": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, v1alpha1.ErrorCodeProviderMisconfigured, false, 0, "not followed"},
-		"broken off":          {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, v1alpha1.ErrorCodeProviderUnavailable, true, 0, "incomplete response"},
-		"a call at the limit": {streams(start, callStart(0, "a", "now"), arguments(0, `{"x"`), blockStop(0), ends("max_tokens"), stop), v1alpha1.ErrorCodeProcessingError, false, 0, "raise maxOutputTokens"},
-		"no room":             {streams(start, ends("model_context_window_exceeded"), stop), v1alpha1.ErrorCodeRequestTooLarge, false, 0, "the conversation is too long"},
-		"no room for a call":  {streams(start, callStart(0, "a", "now"), blockStop(0), ends("model_context_window_exceeded"), stop), v1alpha1.ErrorCodeRequestTooLarge, false, 0, ""},
-		"a pause":             {streams(start, ends("pause_turn"), stop), v1alpha1.ErrorCodeProcessingError, false, 0, "paused"},
-		"too much at once":    {sends(200, "text/event-stream", strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9)), v1alpha1.ErrorCodeProcessingError, false, 0, "too long"},
-		"too many calls":      {streams(append([]string{start}, slices.Repeat([]string{callStart(1, "", "")}, provider.MaxCalls+1)...)...), v1alpha1.ErrorCodeProcessingError, false, 0, "too long"},
-		"too many values":     {streams(`{"type":"message_start","message":{"content":[{}` + strings.Repeat(",{}", provider.MaxValues) + `]}}`), v1alpha1.ErrorCodeProcessingError, false, 0, "too long"},
-		"too much": {streams(start, textStart(0), text(0, strings.Repeat("x", provider.MaxAnswer/4)), text(0, strings.Repeat("x", provider.MaxAnswer/4)), text(0, strings.Repeat("x", provider.MaxAnswer/4)),
+		"broken off": {
+			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, v1alpha1.ErrorCodeProviderUnavailable,
+			true, 0, "incomplete response",
+		},
+		"a call at the limit": {
+			streams(start, callStart(0, "a", "now"), arguments(0, `{"x"`), blockStop(0), ends("max_tokens"), stop),
+			v1alpha1.ErrorCodeProcessingError, false, 0, "raise maxOutputTokens",
+		},
+		"no room": {
+			streams(start, ends("model_context_window_exceeded"), stop), v1alpha1.ErrorCodeRequestTooLarge, false, 0,
+			"the conversation is too long",
+		},
+		"no room for a call": {
+			streams(start, callStart(0, "a", "now"), blockStop(0), ends("model_context_window_exceeded"), stop),
+			v1alpha1.ErrorCodeRequestTooLarge, false, 0, "",
+		},
+		"a pause": {
+			streams(start, ends("pause_turn"), stop), v1alpha1.ErrorCodeProcessingError, false, 0, "paused",
+		},
+		"too much at once": {
+			sends(200, "text/event-stream", strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9)),
+			v1alpha1.ErrorCodeProcessingError, false, 0, "too long",
+		},
+		"too many calls": {
+			streams(append([]string{start}, slices.Repeat([]string{callStart(1, "", "")}, provider.MaxCalls+1)...)...),
+			v1alpha1.ErrorCodeProcessingError, false, 0, "too long",
+		},
+		"too many values": {
+			streams(`{"type":"message_start","message":{"content":[{}` + strings.Repeat(",{}", provider.MaxValues) + `]}}`),
+			v1alpha1.ErrorCodeProcessingError, false, 0, "too long",
+		},
+		"too much": {streams(start, textStart(0), text(
+			0, strings.Repeat("x", provider.MaxAnswer/4),
+		), text(0, strings.Repeat("x", provider.MaxAnswer/4)), text(0, strings.Repeat("x", provider.MaxAnswer/4)),
 			text(0, strings.Repeat("x", provider.MaxAnswer/4+1))), v1alpha1.ErrorCodeProcessingError, false, 0, "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,10 +388,13 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 
 func TestAnswersOfNoSense(t *testing.T) {
 	for _, event := range []string{
-		`{"type":"message_start","message":null}`, `{"type":"message_start","message":[]}`, `{"type":"message_start","message":{"content":{},"usage":1}}`,
-		`{"type":"message_start","message":{"content":[null]}}`, `{"type":"content_block_start","index":"x","content_block":null}`,
+		`{"type":"message_start","message":null}`, `{"type":"message_start","message":[]}`,
+		`{"type":"message_start","message":{"content":{},"usage":1}}`,
+		`{"type":"message_start","message":{"content":[null]}}`,
+		`{"type":"content_block_start","index":"x","content_block":null}`,
 		`{"type":"content_block_start","content_block":{"type":"tool_use","input":1}}`,
-		`{"type":"content_block_delta","delta":null}`, `{"type":"content_block_delta","delta":"x"}`, `{"type":"message_delta","delta":[],"usage":null}`,
+		`{"type":"content_block_delta","delta":null}`, `{"type":"content_block_delta","delta":"x"}`,
+		`{"type":"message_delta","delta":[],"usage":null}`,
 		`{"type":"message_delta"}`, `{"type":"message_start"`, `{"type":"error"`, `{"type":"error","error":[]}`,
 	} {
 		d := newDouble(t, streams(event))

@@ -86,8 +86,10 @@ func stream(events ...string) string {
 }
 
 const (
-	start = `{"type":"message_start","message":{"id":"msg_01","type":"message","role":"assistant","model":"claude-test-20260101","content":[],` +
-		`"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":25,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":1}}}`
+	start = `{"type":"message_start","message":{"id":"msg_01","type":"message","role":"assistant",` +
+		`"model":"claude-test-20260101","content":[],` +
+		`"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":25,"cache_creation_input_tokens":100,` +
+		`"cache_read_input_tokens":1000,"output_tokens":1}}}`
 	ping = `{"type":"ping"}`
 	stop = `{"type":"message_stop"}`
 )
@@ -143,7 +145,9 @@ func (d *double) ask(t *testing.T) (*model.Response, error) {
 func quiet(t *testing.T, err error, d *double) {
 	t.Helper()
 	for e := err; e != nil; e = errors.Unwrap(e) {
-		for _, word := range []string{key, "s3cr3t", "Oslo", "x-api-key", "https://", "127.0.0.1", d.Listener.Addr().String()} {
+		for _, word := range []string{
+			key, "s3cr3t", "Oslo", "x-api-key", "https://", "127.0.0.1", d.Listener.Addr().String(),
+		} {
 			if strings.Contains(strings.ToLower(fmt.Sprintf("%v %+v", e, e)), strings.ToLower(word)) {
 				t.Errorf("the error %q has %q in it", e, word)
 			}

@@ -38,7 +38,9 @@ func TestWhichModelsReason(t *testing.T) {
 		{"claude-opus-6", "", nil, true},
 		{"anthropic/claude-sonnet-5", "", nil, true},
 	} {
-		driver, ok := d.driver(t, v1alpha1.ModelParameters{ReasoningEffort: test.effort, MaxOutputTokens: test.limit}).(model.Reasoner)
+		driver, ok := d.driver(
+			t, v1alpha1.ModelParameters{ReasoningEffort: test.effort, MaxOutputTokens: test.limit},
+		).(model.Reasoner)
 		if !ok {
 			t.Fatal("the driver does not report whether its model reasons")
 		}
@@ -54,8 +56,10 @@ func TestWhichModelsReason(t *testing.T) {
 // and its signature when they have thought.
 func TestTheStartOfAnEmptyThoughtIsNoContent(t *testing.T) {
 	const (
-		empty     = `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`
-		thought   = `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"Hm.","signature":""}}`
+		empty = `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"",` +
+			`"signature":""}}`
+		thought = `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"Hm.",` +
+			`"signature":""}}`
 		signature = `{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"abc"}}`
 	)
 	for name, test := range map[string]struct {

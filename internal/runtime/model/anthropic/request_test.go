@@ -83,7 +83,9 @@ func TestTheRequestIsWhatTheAPIWants(t *testing.T) {
 	}{
 		"conversation": {request: conversation()},
 		"parameters": {request: simple(), parameters: v1alpha1.ModelParameters{
-			MaxOutputTokens: ptr.To[int32](512), Temperature: ptr.To("0.7"), TopP: ptr.To("0.95"), StopSequences: []string{"END", "\n\n"},
+			MaxOutputTokens: ptr.To[int32](512), Temperature: ptr.To("0.7"), TopP: ptr.To("0.95"), StopSequences: []string{
+				"END", "\n\n",
+			},
 			ReasoningEffort: v1alpha1.ReasoningEffortHigh,
 		}},
 	} {
@@ -109,7 +111,8 @@ func TestTheRequestIsWhatTheAPIWants(t *testing.T) {
 				t.Errorf("the request is %s %s %s", r.Method, r.URL, r.Proto)
 			}
 			for header, want := range map[string]string{
-				"X-Api-Key": key, "Anthropic-Version": "2023-06-01", "Content-Type": "application/json", "User-Agent": "capstan", "Authorization": "", "Cookie": "",
+				"X-Api-Key": key, "Anthropic-Version": "2023-06-01", "Content-Type": "application/json", "User-Agent": "capstan",
+				"Authorization": "", "Cookie": "",
 			} {
 				if got := r.Header.Get(header); got != want {
 					t.Errorf("the header %s is %q, want %q", header, got, want)
@@ -151,10 +154,13 @@ func TestARequestHasNoEmptyMessage(t *testing.T) {
 	}
 	if got, want := normal(t, body.Messages), normal(t, []byte(`[
 		{"role": "user", "content": [{"type": "text", "text": "(empty message)"}]},
-		{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "look", "input": {}}, {"type": "tool_use", "id": "b", "name": "look", "input": {}}]},
+		{"role": "assistant",
+			"content": [{"type": "tool_use", "id": "a", "name": "look", "input": {}},
+				{"type": "tool_use", "id": "b", "name": "look", "input": {}}]},
 		{"role": "user", "content": [
 			{"type": "tool_result", "tool_use_id": "a"},
-			{"type": "tool_result", "tool_use_id": "b", "is_error": true, "content": [{"type": "text", "text": "The tool call failed."}]},
+			{"type": "tool_result", "tool_use_id": "b", "is_error": true,
+				"content": [{"type": "text", "text": "The tool call failed."}]},
 			{"type": "text", "text": "(empty message)", "cache_control": {"type": "ephemeral"}}
 		]},
 		{"role": "assistant", "content": [{"type": "text", "text": "Pardon?"}]},
@@ -218,9 +224,12 @@ func TestTheBaseURLMayHaveAPath(t *testing.T) {
 func TestTheEnvironmentHasNoSay(t *testing.T) {
 	other := newDouble(t, streams())
 	for variable, value := range map[string]string{
-		"ANTHROPIC_API_KEY": "sk-of-the-environment", "ANTHROPIC_AUTH_TOKEN": "token-of-the-environment", "ANTHROPIC_BASE_URL": other.URL,
-		"ANTHROPIC_PROFILE": "nobody", "ANTHROPIC_CONFIG_DIR": t.TempDir(), "ANTHROPIC_CUSTOM_HEADERS": "X-Environment: here\nX-Api-Key: sk-of-the-environment",
-		"ANTHROPIC_OPEN_TELEMETRY": "true", "ANTHROPIC_OPEN_TELEMETRY_PROPAGATION": "true", "ANTHROPIC_OPEN_TELEMETRY_TRACES_CONTENT_MODE": "content",
+		"ANTHROPIC_API_KEY": "sk-of-the-environment", "ANTHROPIC_AUTH_TOKEN": "token-of-the-environment",
+		"ANTHROPIC_BASE_URL": other.URL,
+		"ANTHROPIC_PROFILE":  "nobody", "ANTHROPIC_CONFIG_DIR": t.TempDir(),
+		"ANTHROPIC_CUSTOM_HEADERS": "X-Environment: here\nX-Api-Key: sk-of-the-environment",
+		"ANTHROPIC_OPEN_TELEMETRY": "true", "ANTHROPIC_OPEN_TELEMETRY_PROPAGATION": "true",
+		"ANTHROPIC_OPEN_TELEMETRY_TRACES_CONTENT_MODE": "content",
 		"HTTPS_PROXY": other.URL, "HTTP_PROXY": other.URL,
 	} {
 		t.Setenv(variable, value)

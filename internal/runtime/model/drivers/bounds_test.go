@@ -40,7 +40,8 @@ var wires = map[v1alpha1.ModelProvider]wire{
 	byResponses: {
 		call: func(pieces ...string) string {
 			event := func(kind, fields string) string {
-				return "event: response." + kind + "\ndata: " + `{"type":"response.` + kind + `","output_index":0,` + fields + "}\n\n"
+				return "event: response." + kind + "\ndata: " + `{"type":"response.` + kind + `","output_index":0,` + fields +
+					"}\n\n"
 			}
 			stream := event("output_item.added",
 				`"item":{"type":"function_call","id":"fc","call_id":"c","name":"look","arguments":""}`)
@@ -58,7 +59,8 @@ var wires = map[v1alpha1.ModelProvider]wire{
 		call: func(pieces ...string) string {
 			stream := ""
 			for _, piece := range pieces {
-				stream += `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"look","arguments":` + quoted(
+				stream += `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"look",` +
+					`"arguments":` + quoted(
 					piece,
 				) + `}}]}}]}` + "\n\n"
 			}
@@ -95,7 +97,8 @@ var wires = map[v1alpha1.ModelProvider]wire{
 			)
 		},
 		event: func(unknown string) string {
-			return "event: message_start\n" + `data: {"type":"message_start","message":{"id":"m","model":"m","x":` + unknown + `}}` + "\n\n"
+			return "event: message_start\n" + `data: {"type":"message_start","message":{"id":"m","model":"m","x":` + unknown +
+				`}}` + "\n\n"
 		},
 	},
 	v1alpha1.ModelProviderGoogle: {
@@ -106,7 +109,8 @@ var wires = map[v1alpha1.ModelProvider]wire{
 			) + `}}]},"finishReason":"STOP"}]}` + "\n\n"
 		},
 		event: func(unknown string) string {
-			return `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"look","args":` + unknown + `}}]}}]}` + "\n\n"
+			return `data: {"candidates":[{"content":{"parts":[{"functionCall":{"name":"look","args":` + unknown + `}}]}}]}` +
+				"\n\n"
 		},
 	},
 }
@@ -165,9 +169,11 @@ func TestAStreamIsBoundedBeforeItIsDecoded(t *testing.T) {
 	half := strings.Repeat("x", 300<<10)
 	for name, w := range wires {
 		for what, body := range map[string]string{
-			"one call with too many bytes":  w.call(`{"a":"`, half, half, half, half, `"}`),
-			"deep arguments":                w.event(strings.Repeat(`{"a":`, 9900) + "1" + strings.Repeat("}", 9900)),
-			"many chains":                   w.event("[" + strings.Repeat(strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 100)+",", 1700) + "1]"),
+			"one call with too many bytes": w.call(`{"a":"`, half, half, half, half, `"}`),
+			"deep arguments":               w.event(strings.Repeat(`{"a":`, 9900) + "1" + strings.Repeat("}", 9900)),
+			"many chains": w.event(
+				"[" + strings.Repeat(strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 100)+",", 1700) + "1]",
+			),
 			"many objects":                  w.event("[" + strings.Repeat(`{},`, 300_000) + "1]"),
 			"many objects that are members": w.event("[" + strings.Repeat(`{"":0},`, 140_000) + "1]"),
 			"many events":                   strings.Repeat("data: {}\n\n", 300<<10),

@@ -34,21 +34,35 @@ func TestWhatProvidersSayOfImages(t *testing.T) {
 			unreadable,
 		},
 		"no image of Claude's": {claude, anthropicError("max_tokens: Field required"), other},
-		"upstream":             {gpt, openAIError("invalid_value", "Error while downloading file. Upstream status code: 404."), unfetched},
-		"upstream of chat":     {chat, openAIError("invalid_value", "Error while downloading file. Upstream status code: 403."), unfetched},
-		"code":                 {chat, openAIError("invalid_image_url", "Invalid image."), unfetched},
+		"upstream": {
+			gpt, openAIError("invalid_value", "Error while downloading file. Upstream status code: 404."), unfetched,
+		},
+		"upstream of chat": {
+			chat, openAIError("invalid_value", "Error while downloading file. Upstream status code: 403."), unfetched,
+		},
+		"code": {chat, openAIError("invalid_image_url", "Invalid image."), unfetched},
 		"format": {
-			gpt, openAIError("invalid_image_format", "You uploaded an unsupported image. Please make sure it is valid."), unreadable,
+			gpt, openAIError(
+				"invalid_image_format", "You uploaded an unsupported image. Please make sure it is valid.",
+			), unreadable,
 		},
 		"DeepSeek": {
 			chat, openAIError("invalid_request_error", "Failed to deserialize the JSON body into the target type: "+
 				"messages[7]: unknown variant `image_url`, expected `text` at line 1 column 114708"), unreadable,
 		},
-		"Ollama":               {chat, openAIError("", "this model does not support image input (ref: b8bd630e)"), unreadable},
-		"a compatible":         {chat, openAIError("BadRequest", "Model do not support image input. Request id: 0217"), unreadable},
-		"an older model":       {gpt, openAIError("", "Invalid content type. image_url is only supported by certain models."), unreadable},
-		"no image of GPT's":    {gpt, openAIError("invalid_value", "Invalid 'tools'."), other},
-		"address":              {gemini, googleError("Invalid or unsupported file uri: https://example.org/a.png"), unfetched},
+		"Ollama": {
+			chat, openAIError("", "this model does not support image input (ref: b8bd630e)"), unreadable,
+		},
+		"a compatible": {
+			chat, openAIError("BadRequest", "Model do not support image input. Request id: 0217"), unreadable,
+		},
+		"an older model": {
+			gpt, openAIError("", "Invalid content type. image_url is only supported by certain models."), unreadable,
+		},
+		"no image of GPT's": {gpt, openAIError("invalid_value", "Invalid 'tools'."), other},
+		"address": {
+			gemini, googleError("Invalid or unsupported file uri: https://example.org/a.png"), unfetched,
+		},
 		"image":                {gemini, googleError("Unable to process input image. Please retry."), unreadable},
 		"no image of Gemini's": {gemini, googleError("Request contains an invalid argument."), other},
 	} {
@@ -88,7 +102,8 @@ func TestWhereDoublesRefuseImages(t *testing.T) {
 	const gpt = `{"store": false, "include": ["reasoning.encrypted_content"], "input": [
 		{"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
 		{"type": "function_call_output", "call_id": "c", "output": %s}]}`
-	const claude = `{"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "text", "text": "Look."}]},
+	const claude = `{"model": "m", "max_tokens": 1, "messages": [
+		{"role": "user", "content": [{"type": "text", "text": "Look."}]},
 		{"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "look", "input": {}}]},
 		{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [%s]}]}]}`
 	const of = `{"type": "image", "source": {"type": "base64", "media_type": "image/%s", "data": "%s"}}`
@@ -162,7 +177,9 @@ func TestWhereDoublesRefuseImages(t *testing.T) {
 		},
 		"Responses, nothing": {providertest.Responses{}, gpt, []string{`[]`}, "Missing required parameter"},
 		"Claude":             {providertest.Anthropic{}, claude, []string{of, "png", "iVBORw0KGgo="}, ""},
-		"Claude, a format":   {providertest.Anthropic{}, claude, []string{of, "tiff", "iVBORw0KGgo="}, "media_type: Input should be"},
+		"Claude, a format": {
+			providertest.Anthropic{}, claude, []string{of, "tiff", "iVBORw0KGgo="}, "media_type: Input should be",
+		},
 		"Claude, another format": {
 			providertest.Anthropic{}, claude, []string{of, "jpeg", "iVBORw0KGgo="}, "does not match the provided media type",
 		},

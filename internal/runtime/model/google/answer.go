@@ -113,7 +113,8 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 		// The text led up to a call that the model failed to make. A retry may succeed.
 		return nil, provider.NoAnswer(name, r.FinishReason, true)
 	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonLanguage, genai.FinishReasonBlocklist,
-		genai.FinishReasonProhibitedContent, genai.FinishReasonSPII, genai.FinishReasonImageSafety, genai.FinishReasonImageProhibitedContent,
+		genai.FinishReasonProhibitedContent, genai.FinishReasonSPII, genai.FinishReasonImageSafety,
+		genai.FinishReasonImageProhibitedContent,
 		genai.FinishReasonImageRecitation:
 		return provider.Filtered(r), nil
 	default:

@@ -15,7 +15,8 @@ import (
 )
 
 func callPart(id, name, arguments string) string {
-	return `{"functionCall": {"id": "` + id + `","name": "` + name + `","args": ` + arguments + `},"thoughtSignature": "AbCd"}`
+	return `{"functionCall": {"id": "` + id + `","name": "` + name + `","args": ` + arguments +
+		`},"thoughtSignature": "AbCd"}`
 }
 
 // signed is a response whose calls are those of callPart, with their signatures; unsigned are the numbers of others.
@@ -41,13 +42,20 @@ func TestAnswers(t *testing.T) {
 	}{
 		"a text": {hello, model.Response{Text: "Hello", FinishReason: "STOP", Usage: counted}},
 		"a text without its tokens": {
-			stream(`{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}],"modelVersion":"gemini-3-pro-001","responseId":"Wx9_a"}`),
+			stream(
+				`{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}],"modelVersion":"gemini-3-pro-001",` +
+					`"responseId":"Wx9_a"}`,
+			),
 			model.Response{Text: "Hi", FinishReason: "STOP"},
 		},
-		"nothing at all":          {stream(ended("STOP", text(""))), model.Response{FinishReason: "STOP", Usage: counted}},
-		"a text that is too long": {stream(ended("MAX_TOKENS", text("Once"))), model.Response{Text: "Once", FinishReason: "MAX_TOKENS", Usage: counted}},
+		"nothing at all": {stream(ended("STOP", text(""))), model.Response{FinishReason: "STOP", Usage: counted}},
+		"a text that is too long": {
+			stream(ended("MAX_TOKENS", text("Once"))), model.Response{Text: "Once", FinishReason: "MAX_TOKENS", Usage: counted},
+		},
 		"a text that was filtered": {
-			stream(said(text("Once")), ended("SAFETY", "")), model.Response{Text: "Once", FinishReason: model.FinishFiltered, FinishWord: "SAFETY", Usage: counted},
+			stream(said(text("Once")), ended("SAFETY", "")), model.Response{
+				Text: "Once", FinishReason: model.FinishFiltered, FinishWord: "SAFETY", Usage: counted,
+			},
 		},
 		"a text that ended for another reason": {
 			stream(said(text("Once")), ended("OTHER", "")), model.Response{Text: "Once", FinishReason: "OTHER", Usage: counted},
@@ -57,7 +65,9 @@ func TestAnswers(t *testing.T) {
 			model.Response{Text: "42", FinishReason: "STOP", Usage: counted},
 		},
 		"calls after a text, in several chunks": {
-			stream(said(text("I look.")), said(callPart("a1", "look", `{"b": 9007199254740993, "a":"\u00e9<", "c": 1.0e3}`)+","+callPart("a2", "_2nd", "{}")),
+			stream(said(text("I look.")), said(
+				callPart("a1", "look", `{"b": 9007199254740993, "a":"\u00e9<", "c": 1.0e3}`)+","+callPart("a2", "_2nd", "{}"),
+			),
 				ended("STOP", callPart("a3", "look", `{"z": 1, "a": [ ]}`))),
 			signed(model.Response{Text: "I look.", FinishReason: "STOP", Usage: counted, ToolCalls: []model.ToolCall{
 				{ProviderID: "a1", Name: "look", Arguments: `{"b": 9007199254740993, "a":"\u00e9<", "c": 1.0e3}`},
@@ -72,7 +82,11 @@ func TestAnswers(t *testing.T) {
 			}}, 1),
 		},
 		"line breaks of other kinds": {
-			"data:" + said(text("Hel")) + "\n\n\n\n" + "data: " + said(callPart("a", "look", `{"a": 1}`)) + "\n\n" + "data: " + ended("STOP", callPart("b", "look", `{"b": 2}`)),
+			"data:" + said(text("Hel")) + "\n\n\n\n" + "data: " + said(
+				callPart("a", "look", `{"a": 1}`),
+			) + "\n\n" + "data: " + ended(
+				"STOP", callPart("b", "look", `{"b": 2}`),
+			),
 			signed(model.Response{Text: "Hel", FinishReason: "STOP", Usage: counted, ToolCalls: []model.ToolCall{
 				{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}, {ProviderID: "b", Name: "look", Arguments: `{"b": 2}`},
 			}}),
@@ -111,44 +125,79 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		want   *model.Response
 		code   v1alpha1.ErrorCode
 	}{
-		"within a text":      {answer: cut(said(text("Once"))), want: once},
-		"within a chunk":     {answer: providertest.Answer{Body: stream(said(text("Once"))) + `data: {"candidates": [{"content"`, Cut: true}, want: once},
+		"within a text": {answer: cut(said(text("Once"))), want: once},
+		"within a chunk": {
+			answer: providertest.Answer{Body: stream(said(text("Once"))) + `data: {"candidates": [{"content"`, Cut: true},
+			want:   once,
+		},
 		"quietly, in a text": {answer: providertest.Answer{Body: stream(said(text("Once")))}, want: once},
 		"quietly, in a chunk": {
 			answer: providertest.Answer{Body: stream(said(text("Once"))) + `data: {"candidates": [{"content"`}, want: once,
 		},
-		"before anything":     {answer: cut(), code: v1alpha1.ErrorCodeProviderUnavailable},
-		"quietly, at once":    {answer: providertest.Answer{}, code: v1alpha1.ErrorCodeProviderUnavailable},
-		"after a thought":     {answer: cut(said(`{"text": "I wonder", "thought": true}`)), code: v1alpha1.ErrorCodeProviderUnavailable},
-		"within the one call": {answer: providertest.Answer{Body: `data: {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look","args": {"a"`, Cut: true}, code: v1alpha1.ErrorCodeProviderUnavailable},
+		"before anything":  {answer: cut(), code: v1alpha1.ErrorCodeProviderUnavailable},
+		"quietly, at once": {answer: providertest.Answer{}, code: v1alpha1.ErrorCodeProviderUnavailable},
+		"after a thought": {
+			answer: cut(said(`{"text": "I wonder", "thought": true}`)), code: v1alpha1.ErrorCodeProviderUnavailable,
+		},
+		"within the one call": {
+			answer: providertest.Answer{
+				Body: `data: {"candidates": [{"content": {"parts": [{"functionCall": {"name": "look","args": {"a"`, Cut: true,
+			},
+			code: v1alpha1.ErrorCodeProviderUnavailable,
+		},
 		"after a call": {
 			answer: cut(said(text("I look.") + "," + callPart("a", "look", `{"a": 1}`))),
 			want: new(signed(model.Response{
-				Text: "I look.", Usage: counted, ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}},
+				Text: "I look.", Usage: counted, ToolCalls: []model.ToolCall{
+					{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`},
+				},
 			})),
 		},
-		"with an error after a text": {answer: providertest.Answer{Body: stream(said(text("Once")), unavailable)}, want: once},
-		"with an error at once":      {answer: providertest.Answer{Body: stream(unavailable)}, code: v1alpha1.ErrorCodeProviderUnavailable},
+		"with an error after a text": {
+			answer: providertest.Answer{Body: stream(said(text("Once")), unavailable)}, want: once,
+		},
+		"with an error at once": {
+			answer: providertest.Answer{Body: stream(unavailable)}, code: v1alpha1.ErrorCodeProviderUnavailable,
+		},
 		"with an error that is no event": {
 			answer: providertest.Answer{Body: unavailable}, code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
 		"with a limit": {
-			answer: providertest.Answer{Body: stream(`{"error": {"code": 429,"message": "slow down","status": "RESOURCE_EXHAUSTED"}}`)},
-			code:   v1alpha1.ErrorCodeProviderRateLimited,
+			answer: providertest.Answer{
+				Body: stream(`{"error": {"code": 429,"message": "slow down","status": "RESOURCE_EXHAUSTED"}}`),
+			},
+			code: v1alpha1.ErrorCodeProviderRateLimited,
 		},
-		"with an error that says nothing": {answer: providertest.Answer{Body: stream(`{"error": {}}`)}, code: v1alpha1.ErrorCodeProviderUnavailable},
-		"with what is no JSON":            {answer: providertest.Answer{Body: stream("{\"a\": " + prompt)}, code: v1alpha1.ErrorCodeProviderUnavailable},
+		"with an error that says nothing": {
+			answer: providertest.Answer{Body: stream(`{"error": {}}`)}, code: v1alpha1.ErrorCodeProviderUnavailable,
+		},
+		"with what is no JSON": {
+			answer: providertest.Answer{Body: stream("{\"a\": " + prompt)}, code: v1alpha1.ErrorCodeProviderUnavailable,
+		},
 		"with garbage": {
-			answer: providertest.Answer{Body: strings.Repeat("\x00\xff\xfe"+prompt+"\r\n", 1000)}, code: v1alpha1.ErrorCodeProviderUnavailable,
+			answer: providertest.Answer{
+				Body: strings.Repeat("\x00\xff\xfe"+prompt+"\r\n", 1000),
+			}, code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
 		"with a page for people": {
-			answer: providertest.Answer{Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"}}, code: v1alpha1.ErrorCodeProcessingError,
+			answer: providertest.Answer{
+				Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"},
+			}, code: v1alpha1.ErrorCodeProcessingError,
 		},
-		"at its limit, before anything was said": {answer: providertest.Answer{Body: stream(ended("MAX_TOKENS", ""))}, code: v1alpha1.ErrorCodeProcessingError},
-		"for another reason, before anything":    {answer: providertest.Answer{Body: stream(ended("OTHER", ""))}, code: v1alpha1.ErrorCodeProcessingError},
-		"for another reason, within the calls":   {answer: providertest.Answer{Body: stream(said(text("I look.")), ended("OTHER", callPart("a", "look", "{}")))}, code: v1alpha1.ErrorCodeProcessingError},
+		"at its limit, before anything was said": {
+			answer: providertest.Answer{Body: stream(ended("MAX_TOKENS", ""))}, code: v1alpha1.ErrorCodeProcessingError,
+		},
+		"for another reason, before anything": {
+			answer: providertest.Answer{Body: stream(ended("OTHER", ""))}, code: v1alpha1.ErrorCodeProcessingError,
+		},
+		"for another reason, within the calls": {
+			answer: providertest.Answer{Body: stream(said(text("I look.")), ended("OTHER", callPart("a", "look", "{}")))},
+			code:   v1alpha1.ErrorCodeProcessingError,
+		},
 		"with a call that the model got wrong": {
-			answer: providertest.Answer{Body: stream(said(text("I look.")), ended("MALFORMED_FUNCTION_CALL", ""))}, code: v1alpha1.ErrorCodeProcessingError,
+			answer: providertest.Answer{
+				Body: stream(said(text("I look.")), ended("MALFORMED_FUNCTION_CALL", "")),
+			}, code: v1alpha1.ErrorCodeProcessingError,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +224,8 @@ func TestAnswersThatBreakOff(t *testing.T) {
 // TestWhatAFilterEndsIsARefusal: it runs no tool, and is nevertheless a response.
 func TestWhatAFilterEndsIsARefusal(t *testing.T) {
 	for _, word := range []string{
-		"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
+		"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY",
+		"IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION",
 	} {
 		for body, text := range map[string]string{
 			stream(ended(word, "")): "",
@@ -212,9 +262,12 @@ func TestWhatAFilterEndsIsARefusal(t *testing.T) {
 // TestAnswersOfNoSense: some of them the SDK panics over.
 func TestAnswersOfNoSense(t *testing.T) {
 	for _, chunk := range []string{
-		`{"candidates":{}}`, `{"candidates":[null]}`, `{"candidates":"x"}`, `{"candidates":[1]}`, `{"candidates":[{"citationMetadata":[]}]}`,
-		`{"candidates":[{"content":1}]}`, `{"candidates":[{"content":{"parts":[null]}}]}`, `{"candidates":[{"content":{"parts":{}}}]}`,
-		`{"candidates":[{"content":{"parts":[{"functionCall":[]}]}}]}`, `{"candidates":null}`, `{"usageMetadata":[]}`, `{"promptFeedback":1}`, `{}`, `[]`, `null`, `1`,
+		`{"candidates":{}}`, `{"candidates":[null]}`, `{"candidates":"x"}`, `{"candidates":[1]}`,
+		`{"candidates":[{"citationMetadata":[]}]}`,
+		`{"candidates":[{"content":1}]}`, `{"candidates":[{"content":{"parts":[null]}}]}`,
+		`{"candidates":[{"content":{"parts":{}}}]}`,
+		`{"candidates":[{"content":{"parts":[{"functionCall":[]}]}}]}`, `{"candidates":null}`, `{"usageMetadata":[]}`,
+		`{"promptFeedback":1}`, `{}`, `[]`, `null`, `1`,
 	} {
 		got, err := ask(t, providertest.Answer{Body: stream(chunk)})
 		if got != nil || err == nil || model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
@@ -234,9 +287,13 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	for name, body := range map[string]string{
 		"in many pieces": strings.Repeat(stream(said(text(strings.Repeat("x", 1<<19)))), 5),
 		"in one":         "data: " + strings.Repeat("x", provider.MaxEvent+1),
-		"in thoughts":    strings.Repeat(stream(said(`{"thought": true, "text": "`+strings.Repeat("x", 1<<19)+`"}`)), provider.MaxBody>>19),
-		"in calls":       stream(said(callPart("", "look", "{}") + strings.Repeat(`,{"functionCall":{}}`, provider.MaxCalls))),
-		"in values":      stream(said("{}" + strings.Repeat(",{}", provider.MaxValues))),
+		"in thoughts": strings.Repeat(
+			stream(said(`{"thought": true, "text": "`+strings.Repeat("x", 1<<19)+`"}`)), provider.MaxBody>>19,
+		),
+		"in calls": stream(
+			said(callPart("", "look", "{}") + strings.Repeat(`,{"functionCall":{}}`, provider.MaxCalls)),
+		),
+		"in values": stream(said("{}" + strings.Repeat(",{}", provider.MaxValues))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, providertest.Answer{Body: body})

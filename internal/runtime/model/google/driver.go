@@ -92,7 +92,9 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 	var seen record
 	var a answer
 	var broke error
-	for chunk, err := range d.models.GenerateContentStream(context.WithValue(ctx, recordKey{}, &seen), r.Model, contents, config) {
+	for chunk, err := range d.models.GenerateContentStream(
+		context.WithValue(ctx, recordKey{}, &seen), r.Model, contents, config,
+	) {
 		// One read may return many events.
 		if broke = cmp.Or(err, ctx.Err()); broke != nil {
 			break
@@ -123,8 +125,8 @@ func wantsSignatures(model string) bool {
 }
 
 // nestsImages reports whether a model reads images within the results of functions. The older ones refuse them
-// (ai.google.dev/gemini-api/docs/function-calling, as quoted in github.com/google-gemini/gemini-cli/issues/17068, 2026-01,
-// and github.com/maximhq/bifrost/pull/4202, 2026-06).
+// (ai.google.dev/gemini-api/docs/function-calling, as quoted in github.com/google-gemini/gemini-cli/issues/17068,
+// 2026-01, and github.com/maximhq/bifrost/pull/4202, 2026-06).
 func nestsImages(model string) bool {
 	return sinceGemini3(model)
 }

@@ -43,8 +43,8 @@ func (d *driver) failure(ctx context.Context, asked string, seen *record, err er
 }
 
 // What Google says of an image that it could not fetch from its address: github.com/googleapis/js-genai/issues/1385
-// (2026-03), which passes at times, and github.com/BoundaryML/baml/issues/1548 (2025-03); and of one that it cannot read:
-// github.com/AmberSahdev/Open-Interface/issues/64 (2025-08).
+// (2026-03), which passes at times, and github.com/BoundaryML/baml/issues/1548 (2025-03); and of one that it cannot
+// read: github.com/AmberSahdev/Open-Interface/issues/64 (2025-08).
 var (
 	unfetchedImage  = []string{"cannot fetch content from the provided url", "invalid or unsupported file uri"}
 	unreadableImage = []string{"provided image is not valid", "unable to process input image"}

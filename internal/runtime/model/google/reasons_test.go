@@ -32,7 +32,9 @@ func TestWhichModelsReason(t *testing.T) {
 		{"gemini-flash-latest", "", true},
 		{"gemini-4-argon", "", true},
 	} {
-		driver, ok := driverOf(t, server, Options{Parameters: v1alpha1.ModelParameters{ReasoningEffort: test.effort}}).(model.Reasoner)
+		driver, ok := driverOf(
+			t, server, Options{Parameters: v1alpha1.ModelParameters{ReasoningEffort: test.effort}},
+		).(model.Reasoner)
 		if !ok {
 			t.Fatal("the driver does not report whether its model reasons")
 		}

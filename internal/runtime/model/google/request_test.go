@@ -47,12 +47,14 @@ func TestParameters(t *testing.T) {
 	providertest.SameJSON(t, sent(t, Options{Parameters: parameters}, question()), `{
 		"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}],
 		"generationConfig": {
-			"maxOutputTokens": 512, "temperature": 0.7, "topP": 0.95, "stopSequences": ["END", "\n\n"], "thinkingConfig": {"thinkingLevel": "HIGH"}
+			"maxOutputTokens": 512, "temperature": 0.7, "topP": 0.95, "stopSequences": ["END", "\n\n"],
+			"thinkingConfig": {"thinkingLevel": "HIGH"}
 		}
 	}`)
 	zero := "0"
 	providertest.SameJSON(t, sent(t, Options{Parameters: v1alpha1.ModelParameters{Temperature: &zero}}, question()), `{
-		"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}], "generationConfig": {"temperature": 0}
+		"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}],
+		"generationConfig": {"temperature": 0}
 	}`)
 }
 
@@ -78,23 +80,32 @@ func TestHowMuchAModelThinks(t *testing.T) {
 		effort v1alpha1.ReasoningEffort
 		want   string
 	}{
-		"a level, little":                   {"gemini-3-pro", v1alpha1.ReasoningEffortLow, `{"thinkingLevel": "LOW"}`},
-		"a level, some":                     {"gemini-3-flash", v1alpha1.ReasoningEffortMedium, `{"thinkingLevel": "MEDIUM"}`},
-		"a level, the least":                {"gemini-3-flash", v1alpha1.ReasoningEffortNone, `{"thinkingLevel": "MINIMAL"}`},
-		"a budget, none":                    {"gemini-2.5-flash", v1alpha1.ReasoningEffortNone, `{"thinkingBudget": 0}`},
-		"a budget, little":                  {"gemini-2.5-flash", v1alpha1.ReasoningEffortLow, `{"thinkingBudget": 1024}`},
-		"a budget, some":                    {"models/gemini-2.5-pro", v1alpha1.ReasoningEffortMedium, `{"thinkingBudget": 8192}`},
-		"a budget, much of it":              {"gemini-2.5-pro", v1alpha1.ReasoningEffortHigh, `{"thinkingBudget": 24576}`},
-		"a budget that cannot be none":      {"gemini-2.5-pro", v1alpha1.ReasoningEffortNone, `{"thinkingBudget": 128}`},
-		"a level that cannot be minimal":    {"gemini-3.1-pro-preview", v1alpha1.ReasoningEffortNone, `{"thinkingLevel": "LOW"}`},
-		"a level that a newer one dropped":  {"gemini-3.7-flash", v1alpha1.ReasoningEffortNone, `{"thinkingLevel": "LOW"}`},
-		"a level that only later ones have": {"gemini-3-pro-preview", v1alpha1.ReasoningEffortMedium, `{"thinkingLevel": "HIGH"}`},
+		"a level, little": {"gemini-3-pro", v1alpha1.ReasoningEffortLow, `{"thinkingLevel": "LOW"}`},
+		"a level, some": {
+			"gemini-3-flash", v1alpha1.ReasoningEffortMedium, `{"thinkingLevel": "MEDIUM"}`,
+		},
+		"a level, the least": {"gemini-3-flash", v1alpha1.ReasoningEffortNone, `{"thinkingLevel": "MINIMAL"}`},
+		"a budget, none":     {"gemini-2.5-flash", v1alpha1.ReasoningEffortNone, `{"thinkingBudget": 0}`},
+		"a budget, little":   {"gemini-2.5-flash", v1alpha1.ReasoningEffortLow, `{"thinkingBudget": 1024}`},
+		"a budget, some": {
+			"models/gemini-2.5-pro", v1alpha1.ReasoningEffortMedium, `{"thinkingBudget": 8192}`,
+		},
+		"a budget, much of it":         {"gemini-2.5-pro", v1alpha1.ReasoningEffortHigh, `{"thinkingBudget": 24576}`},
+		"a budget that cannot be none": {"gemini-2.5-pro", v1alpha1.ReasoningEffortNone, `{"thinkingBudget": 128}`},
+		"a level that cannot be minimal": {
+			"gemini-3.1-pro-preview", v1alpha1.ReasoningEffortNone, `{"thinkingLevel": "LOW"}`,
+		},
+		"a level that a newer one dropped": {"gemini-3.7-flash", v1alpha1.ReasoningEffortNone, `{"thinkingLevel": "LOW"}`},
+		"a level that only later ones have": {
+			"gemini-3-pro-preview", v1alpha1.ReasoningEffortMedium, `{"thinkingLevel": "HIGH"}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := question()
 			r.Model = test.model
 			providertest.SameJSON(t, sent(t, Options{Parameters: v1alpha1.ModelParameters{ReasoningEffort: test.effort}}, r), `{
-				"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}], "generationConfig": {"thinkingConfig": `+test.want+`}
+				"contents": [{"role": "user", "parts": [{"text": "the very private question"}]}],
+				"generationConfig": {"thinkingConfig": `+test.want+`}
 			}`)
 		})
 	}
@@ -151,7 +162,9 @@ func TestASchemaThatIsNoJSON(t *testing.T) {
 }
 
 func TestNamesOfFunctions(t *testing.T) {
-	for tool, function := range map[string]string{"look": "look", "2nd": "_2nd", "a-b": "a-b", strings.Repeat("1", 63): "_" + strings.Repeat("1", 63)} {
+	for tool, function := range map[string]string{
+		"look": "look", "2nd": "_2nd", "a-b": "a-b", strings.Repeat("1", 63): "_" + strings.Repeat("1", 63),
+	} {
 		if got := functionName(tool); got != function {
 			t.Errorf("the function of tool %s is %s", tool, got)
 		}
@@ -223,19 +236,23 @@ func contents(signature string) string {
 		{"role": "model", "parts": [
 			{"text": "I look."},
 			{` + signature + `"functionCall": {"id": "call_abc", "name": "look", "args": {"big": 9007199254740993, "b": "<é>"}}},
-			{"functionCall": {"id": "calle05d754aba0ffe0631d7bb7b85e9d828c06834064de2c8041c8aa3df6e2b", "name": "_2nd", "args": {}}}
+			{"functionCall": {"id": "calle05d754aba0ffe0631d7bb7b85e9d828c06834064de2c8041c8aa3df6e2b", "name": "_2nd",
+				"args": {}}}
 		]},
 		{"role": "user", "parts": [
 			{"functionResponse": {"id": "call_abc", "name": "look", "response": {"output": "a cat"}}},
-			{"functionResponse": {"id": "calle05d754aba0ffe0631d7bb7b85e9d828c06834064de2c8041c8aa3df6e2b", "name": "_2nd", "response": {"error": "no such file"}}}
+			{"functionResponse": {"id": "calle05d754aba0ffe0631d7bb7b85e9d828c06834064de2c8041c8aa3df6e2b", "name": "_2nd",
+				"response": {"error": "no such file"}}}
 		]},
 		{"role": "user", "parts": [{"text": "And"}, {"text": "now?"}]},
 		{"role": "model", "parts": [
-			{` + signature + `"functionCall": {"id": "call5ab523defc47892857c247e75b14257ccd3101223c298b5ab4a29109b7f1", "name": "make_up_", "args": {"invalid_arguments": "{\"a\":"}}},
+			{` + signature + `"functionCall": {"id": "call5ab523defc47892857c247e75b14257ccd3101223c298b5ab4a29109b7f1",
+				"name": "make_up_", "args": {"invalid_arguments": "{\"a\":"}}},
 			{"functionCall": {"id": "1-1", "name": "draw", "args": {}}}
 		]},
 		{"role": "user", "parts": [
-			{"functionResponse": {"id": "call5ab523defc47892857c247e75b14257ccd3101223c298b5ab4a29109b7f1", "name": "make_up_", "response": {"error": "no such tool", "output": "half"}}},
+			{"functionResponse": {"id": "call5ab523defc47892857c247e75b14257ccd3101223c298b5ab4a29109b7f1", "name": "make_up_",
+				"response": {"error": "no such tool", "output": "half"}}},
 			` + result + `},
 		{"role": "user", "parts": [{"text": "(empty message)"}]}
 	]`
@@ -251,7 +268,8 @@ func TestAConversation(t *testing.T) {
 			r := model.Request{Model: name, SystemPrompt: "Answer <briefly>.", Messages: conversation()}
 			body := sent(t, Options{}, r)
 			providertest.SameJSON(t, body, `{
-				"systemInstruction": {"role": "user", "parts": [{"text": "Answer <briefly>."}]}, "generationConfig": {}, "contents": `+contents(before)+`
+				"systemInstruction": {"role": "user", "parts": [{"text": "Answer <briefly>."}]}, "generationConfig": {},
+				"contents": `+contents(before)+`
 			}`)
 			if again := sent(t, Options{}, r); !bytes.Equal(again, body) {
 				t.Errorf("the same request is sent as\n%s\nand as\n%s", body, again)
@@ -285,7 +303,9 @@ func TestAnImageThatIsNone(t *testing.T) {
 	broken := event.Part{Type: event.PartImage, MediaType: "image/png", Base64: "%%%" + prompt}
 	for name, messages := range map[string][]event.Message{
 		"of the user": {event.NewUserParts([]event.Part{broken})},
-		"of a tool":   {event.NewAssistantMessage("", []event.ToolCall{{ID: "1-0", Name: "draw"}}), result("1-0", "draw", broken)},
+		"of a tool": {
+			event.NewAssistantMessage("", []event.ToolCall{{ID: "1-0", Name: "draw"}}), result("1-0", "draw", broken),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := providertest.Serve(t, providertest.Answer{Body: hello})

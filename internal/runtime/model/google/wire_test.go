@@ -28,12 +28,15 @@ func stream(data ...string) string {
 // said is a chunk with parts of the response, and ended one that ends it.
 func said(parts string) string {
 	return `{"candidates": [{"content": {"parts": [` + parts + `],"role": "model"},"index": 0}],` +
-		`"usageMetadata": {"promptTokenCount": 120,"totalTokenCount": 120},"modelVersion": "gemini-3-pro-001","responseId": "Wx9_a"}`
+		`"usageMetadata": {"promptTokenCount": 120,"totalTokenCount": 120},"modelVersion": "gemini-3-pro-001",` +
+		`"responseId": "Wx9_a"}`
 }
 
 func ended(reason, parts string) string {
-	return `{"candidates": [{"content": {"parts": [` + parts + `],"role": "model"},"finishReason": "` + reason + `","index": 0}],` +
-		`"usageMetadata": {"promptTokenCount": 120,"candidatesTokenCount": 14,"thoughtsTokenCount": 20,"cachedContentTokenCount": 100,` +
+	return `{"candidates": [{"content": {"parts": [` + parts + `],"role": "model"},"finishReason": "` + reason +
+		`","index": 0}],` +
+		`"usageMetadata": {"promptTokenCount": 120,"candidatesTokenCount": 14,"thoughtsTokenCount": 20,` +
+		`"cachedContentTokenCount": 100,` +
 		`"totalTokenCount": 154,"promptTokensDetails": [{"modality": "TEXT","tokenCount": 120}]},` +
 		`"modelVersion": "gemini-3-pro-001","responseId": "Wx9_a"}`
 }
@@ -69,11 +72,14 @@ func question() model.Request {
 func TestARequestGoesToGoogleUnlessToldOtherwise(t *testing.T) {
 	const path = "v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"
 	for name, test := range map[string]struct{ base, model, want string }{
-		"Google":                 {"", "gemini-3-pro", "https://generativelanguage.googleapis.com/" + path},
-		"another server":         {"https://models.example.org:8443/google", "gemini-3-pro", "https://models.example.org:8443/google/" + path},
+		"Google": {"", "gemini-3-pro", "https://generativelanguage.googleapis.com/" + path},
+		"another server": {
+			"https://models.example.org:8443/google", "gemini-3-pro", "https://models.example.org:8443/google/" + path,
+		},
 		"one with a line at end": {"https://models.example.org/", "gemini-3-pro", "https://models.example.org/" + path},
 		"a model by its path": {
-			"", "tunedModels/mine-1", "https://generativelanguage.googleapis.com/v1beta/tunedModels/mine-1:streamGenerateContent?alt=sse",
+			"", "tunedModels/mine-1",
+			"https://generativelanguage.googleapis.com/v1beta/tunedModels/mine-1:streamGenerateContent?alt=sse",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +151,10 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"no key":           {Options{HTTP: http.DefaultClient}, "missing API key"},
 		"no address":       {Options{HTTP: http.DefaultClient, Key: key, BaseURL: "models"}, "base URL"},
 		"no address again": {Options{HTTP: http.DefaultClient, Key: key, BaseURL: "https://" + key + "\x7f"}, "base URL"},
-		"no temperature":   {Options{HTTP: http.DefaultClient, Key: key, Parameters: v1alpha1.ModelParameters{Temperature: &wrong}}, `temperature "warm"`},
+		"no temperature": {
+			Options{HTTP: http.DefaultClient, Key: key, Parameters: v1alpha1.ModelParameters{Temperature: &wrong}},
+			`temperature "warm"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			driver, err := New(test.options)
@@ -157,7 +166,9 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 }
 
 func TestAModelWhoseNameIsNoneIsNotAskedFor(t *testing.T) {
-	for _, name := range []string{"", "../files", "a/../b", "gemini?key=x", "gemini&x", "gemini#", "gemini pro", "a%2e", "a..b", "gemini.", "/models/x"} {
+	for _, name := range []string{
+		"", "../files", "a/../b", "gemini?key=x", "gemini&x", "gemini#", "gemini pro", "a%2e", "a..b", "gemini.", "/models/x",
+	} {
 		server := providertest.Serve(t, providertest.Answer{Body: hello})
 		r := question()
 		r.Model = name

@@ -15,7 +15,8 @@ import (
 // call and more are pieces of a tool call.
 func callPiece(index, id, name, arguments string) string {
 	return delta(
-		`{"tool_calls":[{"index":` + index + `,"id":"` + id + `","type":"function","function":{"name":"` + name + `","arguments":"` + arguments + `"}}]}`,
+		`{"tool_calls":[{"index":` + index + `,"id":"` + id + `","type":"function","function":{"name":"` + name +
+			`","arguments":"` + arguments + `"}}]}`,
 	)
 }
 
@@ -33,30 +34,48 @@ func TestAnswers(t *testing.T) {
 		"a text without its tokens": {
 			chunks(delta(`{"content":"Hello"}`), finish("stop")), model.Response{Text: "Hello", FinishReason: "stop"},
 		},
-		"nothing at all": {chunks(delta(`{"role":"assistant","content":""}`), finish("stop")), model.Response{FinishReason: "stop"}},
+		"nothing at all": {
+			chunks(delta(`{"role":"assistant","content":""}`), finish("stop")), model.Response{FinishReason: "stop"},
+		},
 		"a text that is too long": {
-			chunks(delta(`{"content":"Once upon"}`), finish("length"), usage), model.Response{Text: "Once upon", FinishReason: "length", Usage: counted},
+			chunks(
+				delta(`{"content":"Once upon"}`), finish("length"), usage,
+			), model.Response{Text: "Once upon", FinishReason: "length", Usage: counted},
 		},
 		"a text that was filtered": {
-			chunks(delta(`{"content":"Once upon"}`), finish("content_filter")), model.Response{Text: "Once upon", FinishReason: "content_filter"},
+			chunks(
+				delta(`{"content":"Once upon"}`), finish("content_filter"),
+			), model.Response{Text: "Once upon", FinishReason: "content_filter"},
 		},
 		"nothing, because of a filter": {chunks(finish("content_filter")), model.Response{FinishReason: "content_filter"}},
 		"no call of an answer that was filtered": {
-			chunks(delta(`{"content":"I look."}`), callPiece("0", "a", "look", "{}"), callPiece("1", "b", "look", "{"), finish("content_filter")),
+			chunks(
+				delta(`{"content":"I look."}`), callPiece("0", "a", "look", "{}"), callPiece("1", "b", "look", "{"),
+				finish("content_filter"),
+			),
 			model.Response{Text: "I look.", FinishReason: "content_filter"},
 		},
 		"a filter's word of another provider": {
-			chunks(callPiece("0", "a", "look", "{}"), finish("SAFETY")), model.Response{FinishReason: "content_filter", FinishWord: "SAFETY"},
+			chunks(callPiece("0", "a", "look", "{}"), finish("SAFETY")), model.Response{
+				FinishReason: "content_filter", FinishWord: "SAFETY",
+			},
 		},
 		"errors that are null": {
-			strings.ReplaceAll(chunks(delta(`{"content":"Hello, \u003c\"error\": null>"}`), callPiece("0", "a", "look", `{\"error\":null, \"n\": 9007199254740993}`), finish("stop"), usage),
+			strings.ReplaceAll(chunks(
+				delta(`{"content":"Hello, \u003c\"error\": null>"}`),
+				callPiece("0", "a", "look", `{\"error\":null, \"n\": 9007199254740993}`), finish("stop"), usage,
+			),
 				`{"id":`, `{"error": null ,"id":`),
 			model.Response{Text: `Hello, <"error": null>`, FinishReason: "stop", Usage: counted, ToolCalls: []model.ToolCall{
 				{ProviderID: "a", Name: "look", Arguments: `{"error":null, "n": 9007199254740993}`},
 			}},
 		},
 		"an error that is null in the last line": {
-			unfinished(delta(`{"content":"Hello"}`)) + "data:" + `{"error":null,` + finish("stop")[1:] + "\r\n\r\n", model.Response{Text: "Hello", FinishReason: "stop"},
+			unfinished(
+				delta(`{"content":"Hello"}`),
+			) + "data:" + `{"error":null,` + finish("stop")[1:] + "\r\n\r\n", model.Response{
+				Text: "Hello", FinishReason: "stop",
+			},
 		},
 		"a refusal": {
 			chunks(delta(`{"role":"assistant","refusal":"I "}`), delta(`{"refusal":"cannot."}`), finish("stop")),
@@ -64,15 +83,22 @@ func TestAnswers(t *testing.T) {
 		},
 		"calls in pieces, after a text": {
 			chunks(
-				delta(`{"role":"assistant","content":"I look."}`), callPiece("0", "call_1", "look", ""), morePiece("0", `{\"b\": 900719925`),
-				morePiece("0", `4740993, \"a\":\"\\u00e9<\"}`), callPiece("1", "call_2", "now", ""), morePiece("1", `{}`), finish("tool_calls"), usage),
+				delta(
+					`{"role":"assistant","content":"I look."}`,
+				), callPiece("0", "call_1", "look", ""), morePiece("0", `{\"b\": 900719925`),
+				morePiece(
+					"0", `4740993, \"a\":\"\\u00e9<\"}`,
+				), callPiece("1", "call_2", "now", ""), morePiece("1", `{}`), finish("tool_calls"), usage),
 			model.Response{Text: "I look.", FinishReason: "tool_calls", Usage: counted, ToolCalls: []model.ToolCall{
 				{ProviderID: "call_1", Name: "look", Arguments: `{"b": 9007199254740993, "a":"\u00e9<"}`},
 				{ProviderID: "call_2", Name: "now", Arguments: `{}`},
 			}},
 		},
 		"calls whose pieces are mixed": {
-			chunks(callPiece("0", "a", "one", ""), callPiece("1", "b", "two", "{"), morePiece("0", "{}"), morePiece("1", "}"), finish("tool_calls")),
+			chunks(
+				callPiece("0", "a", "one", ""), callPiece("1", "b", "two", "{"), morePiece("0", "{}"), morePiece("1", "}"),
+				finish("tool_calls"),
+			),
 			model.Response{FinishReason: "tool_calls", ToolCalls: []model.ToolCall{
 				{ProviderID: "a", Name: "one", Arguments: "{}"}, {ProviderID: "b", Name: "two", Arguments: "{}"},
 			}},
@@ -101,11 +127,16 @@ func TestAnswers(t *testing.T) {
 			unfinished(delta(`{"content":"Hello"}`), finish("stop")), model.Response{Text: "Hello", FinishReason: "stop"},
 		},
 		"another choice, which nobody asked for": {
-			chunks(delta(`{"content":"Hello"}`), strings.Replace(delta(`{"content":"Bye"}`), `"index":0`, `"index":1`, 1), finish("stop")),
+			chunks(
+				delta(`{"content":"Hello"}`), strings.Replace(delta(`{"content":"Bye"}`), `"index":0`, `"index":1`, 1),
+				finish("stop"),
+			),
 			model.Response{Text: "Hello", FinishReason: "stop"},
 		},
 		"comments and line breaks of other kinds": {
-			": keep-alive\r\n\r\nevent: message\r\ndata:" + delta(`{"content":"Hello"}`) + "\r\n\r\n: x\n\n" + chunks(finish("stop")),
+			": keep-alive\r\n\r\nevent: message\r\ndata:" + delta(
+				`{"content":"Hello"}`,
+			) + "\r\n\r\n: x\n\n" + chunks(finish("stop")),
 			model.Response{Text: "Hello", FinishReason: "stop"},
 		},
 	} {
@@ -140,44 +171,94 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		want   *model.Response
 		code   v1alpha1.ErrorCode
 	}{
-		"within a text":        {answer: cut(delta(`{"content":"Once"}`)), want: &model.Response{Text: "Once"}},
-		"within a chunk":       {answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`)) + `data: {"id":"chat`, Cut: true}, want: &model.Response{Text: "Once"}},
-		"quietly, in a text":   {answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`))}, want: &model.Response{Text: "Once"}},
-		"before anything":      {answer: cut(), code: v1alpha1.ErrorCodeProviderUnavailable},
-		"quietly, at once":     {answer: providertest.Answer{}, code: v1alpha1.ErrorCodeProviderUnavailable},
-		"after an empty chunk": {answer: cut(delta(`{"role":"assistant","content":""}`)), code: v1alpha1.ErrorCodeProviderUnavailable},
-		"within the only call, which the text led up to": {
-			answer: cut(delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1`)), code: v1alpha1.ErrorCodeProviderUnavailable,
+		"within a text": {answer: cut(delta(`{"content":"Once"}`)), want: &model.Response{Text: "Once"}},
+		"within a chunk": {
+			answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`)) + `data: {"id":"chat`, Cut: true},
+			want:   &model.Response{Text: "Once"},
 		},
-		"before the arguments of the only call": {answer: cut(callPiece("0", "a", "look", "")), code: v1alpha1.ErrorCodeProviderUnavailable},
+		"quietly, in a text": {
+			answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`))}, want: &model.Response{Text: "Once"},
+		},
+		"before anything":  {answer: cut(), code: v1alpha1.ErrorCodeProviderUnavailable},
+		"quietly, at once": {answer: providertest.Answer{}, code: v1alpha1.ErrorCodeProviderUnavailable},
+		"after an empty chunk": {
+			answer: cut(delta(`{"role":"assistant","content":""}`)), code: v1alpha1.ErrorCodeProviderUnavailable,
+		},
+		"within the only call, which the text led up to": {
+			answer: cut(
+				delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1`),
+			), code: v1alpha1.ErrorCodeProviderUnavailable,
+		},
+		"before the arguments of the only call": {
+			answer: cut(callPiece("0", "a", "look", "")), code: v1alpha1.ErrorCodeProviderUnavailable,
+		},
 		"within the second call": {
-			answer: cut(delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1}`), callPiece("1", "b", "look", `{`)),
-			want:   &model.Response{Text: "I look.", ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}}},
+			answer: cut(
+				delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1}`), callPiece("1", "b", "look", `{`),
+			),
+			want: &model.Response{
+				Text: "I look.", ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}},
+			},
 		},
 		"before the tokens are told": {
-			answer: cut(delta(`{"content":"Hello"}`), finish("stop")), want: &model.Response{Text: "Hello", FinishReason: "stop"},
+			answer: cut(
+				delta(`{"content":"Hello"}`), finish("stop"),
+			), want: &model.Response{Text: "Hello", FinishReason: "stop"},
 		},
-		"with an error after a text":   {answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`), overloaded)}, want: &model.Response{Text: "Once"}},
-		"with an error at once":        {answer: providertest.Answer{Body: unfinished(overloaded)}, code: v1alpha1.ErrorCodeProviderUnavailable},
-		"with an error of the request": {answer: providertest.Answer{Body: unfinished(`{"error":{"type":"invalid_request_error","code":"context_length_exceeded"}}`)}, code: v1alpha1.ErrorCodeRequestTooLarge},
-		"with a limit":                 {answer: providertest.Answer{Body: unfinished(`{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`)}, code: v1alpha1.ErrorCodeProviderRateLimited},
-		"with a status":                {answer: providertest.Answer{Body: unfinished(`{"error":{"message":"slow down","type":"TooManyRequests","code":429}}`)}, code: v1alpha1.ErrorCodeProviderRateLimited},
-		"with a mere text":             {answer: providertest.Answer{Body: unfinished(`{"error":"out of memory"}`)}, code: v1alpha1.ErrorCodeProviderUnavailable},
-		"with what is no JSON":         {answer: providertest.Answer{Body: unfinished("{\"a\": " + prompt)}, code: v1alpha1.ErrorCodeProviderUnavailable},
+		"with an error after a text": {
+			answer: providertest.Answer{Body: unfinished(delta(`{"content":"Once"}`), overloaded)},
+			want:   &model.Response{Text: "Once"},
+		},
+		"with an error at once": {
+			answer: providertest.Answer{Body: unfinished(overloaded)}, code: v1alpha1.ErrorCodeProviderUnavailable,
+		},
+		"with an error of the request": {
+			answer: providertest.Answer{
+				Body: unfinished(`{"error":{"type":"invalid_request_error","code":"context_length_exceeded"}}`),
+			},
+			code: v1alpha1.ErrorCodeRequestTooLarge,
+		},
+		"with a limit": {
+			answer: providertest.Answer{Body: unfinished(`{"error":{"message":"slow down","code":"rate_limit_exceeded"}}`)},
+			code:   v1alpha1.ErrorCodeProviderRateLimited,
+		},
+		"with a status": {
+			answer: providertest.Answer{
+				Body: unfinished(`{"error":{"message":"slow down","type":"TooManyRequests","code":429}}`),
+			},
+			code: v1alpha1.ErrorCodeProviderRateLimited,
+		},
+		"with a mere text": {
+			answer: providertest.Answer{Body: unfinished(`{"error":"out of memory"}`)},
+			code:   v1alpha1.ErrorCodeProviderUnavailable,
+		},
+		"with what is no JSON": {
+			answer: providertest.Answer{Body: unfinished("{\"a\": " + prompt)}, code: v1alpha1.ErrorCodeProviderUnavailable,
+		},
 		"with garbage": {
-			answer: providertest.Answer{Body: strings.Repeat("\x00\xff\xfe"+prompt+"\r\n", 1000)}, code: v1alpha1.ErrorCodeProviderUnavailable,
+			answer: providertest.Answer{
+				Body: strings.Repeat("\x00\xff\xfe"+prompt+"\r\n", 1000),
+			}, code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
 		"with a page for people": {
-			answer: providertest.Answer{Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"}}, code: v1alpha1.ErrorCodeProcessingError,
+			answer: providertest.Answer{
+				Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"},
+			}, code: v1alpha1.ErrorCodeProcessingError,
 		},
 		"with a single JSON": {
-			answer: providertest.Answer{Body: `{"choices":[]}`, Header: map[string]string{"Content-Type": "application/json"}}, code: v1alpha1.ErrorCodeProcessingError,
+			answer: providertest.Answer{
+				Body: `{"choices":[]}`, Header: map[string]string{"Content-Type": "application/json"},
+			}, code: v1alpha1.ErrorCodeProcessingError,
 		},
 		"at its limit, within the only call": {
-			answer: providertest.Answer{Body: chunks(delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1`), finish("length"))},
-			code:   v1alpha1.ErrorCodeProcessingError,
+			answer: providertest.Answer{
+				Body: chunks(delta(`{"content":"I look."}`), callPiece("0", "a", "look", `{\"a\": 1`), finish("length")),
+			},
+			code: v1alpha1.ErrorCodeProcessingError,
 		},
-		"at its limit, before anything was said": {answer: providertest.Answer{Body: chunks(finish("length"))}, code: v1alpha1.ErrorCodeProcessingError},
+		"at its limit, before anything was said": {
+			answer: providertest.Answer{Body: chunks(finish("length"))}, code: v1alpha1.ErrorCodeProcessingError,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, test.answer)
@@ -201,9 +282,11 @@ func TestAnswersThatBreakOff(t *testing.T) {
 
 func TestAnswersOfNoSense(t *testing.T) {
 	for _, chunk := range []string{
-		`{"choices":{}}`, `{"choices":[null]}`, `{"choices":"x"}`, `{"choices":[1]}`, `{"choices":[{"delta":null}]}`, `{"choices":[{"delta":[]}]}`,
+		`{"choices":{}}`, `{"choices":[null]}`, `{"choices":"x"}`, `{"choices":[1]}`, `{"choices":[{"delta":null}]}`,
+		`{"choices":[{"delta":[]}]}`,
 		`{"choices":[{"delta":{"tool_calls":"x"}}]}`, `{"choices":[{"delta":{"tool_calls":[null]}}]}`,
-		`{"choices":[{"delta":{"tool_calls":[{"index":"x","function":[]}]}}]}`, `{"choices":null}`, `{"usage":[]}`, `{}`, `[]`, `null`, `1`,
+		`{"choices":[{"delta":{"tool_calls":[{"index":"x","function":[]}]}}]}`, `{"choices":null}`, `{"usage":[]}`, `{}`,
+		`[]`, `null`, `1`,
 	} {
 		got, err := ask(t, providertest.Answer{Body: unfinished(chunk)})
 		if got != nil || err == nil || model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
@@ -246,7 +329,9 @@ func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 		"in many lines":  strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 9),
 		"in comments":    strings.Repeat(": "+strings.Repeat("x", 1<<19)+"\n\n", provider.MaxBody>>19),
 		"in calls":       unfinished(delta(`{"tool_calls":[` + manyCalls(provider.MaxCalls+1) + `]}`)),
-		"in values":      unfinished(`{"choices":[{"delta":{"tool_calls":[null` + strings.Repeat(",null", provider.MaxValues+1) + `]}}]}`),
+		"in values": unfinished(
+			`{"choices":[{"delta":{"tool_calls":[null` + strings.Repeat(",null", provider.MaxValues+1) + `]}}]}`,
+		),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, providertest.Answer{Body: stream})

@@ -12,7 +12,12 @@ import (
 // TestNoModelIsSentWhatItRefuses holds the table of reasoningOf: what is sent for an effort, without tools and with
 // one, and whether the temperature goes along.
 func TestNoModelIsSentWhatItRefuses(t *testing.T) {
-	const none, low, medium, high = v1alpha1.ReasoningEffortNone, v1alpha1.ReasoningEffortLow, v1alpha1.ReasoningEffortMedium, v1alpha1.ReasoningEffortHigh
+	const (
+		none   = v1alpha1.ReasoningEffortNone
+		low    = v1alpha1.ReasoningEffortLow
+		medium = v1alpha1.ReasoningEffortMedium
+		high   = v1alpha1.ReasoningEffortHigh
+	)
 	for _, test := range []struct {
 		model               string
 		effort              v1alpha1.ReasoningEffort

@@ -60,8 +60,8 @@ func (d *driver) told(asked string, status int, wait time.Duration, p problem) f
 // What OpenAI says of an image that it could not fetch from its address: github.com/vercel/ai/issues/8857 (2025-09),
 // github.com/gaoren002/GPT2Image-Pro/issues/34 (2026-06), portkey.ai/error-library/download-error-10510 (read 2026-11);
 // and DashScope: github.com/agentscope-ai/agentscope-java/issues/2700 (2026-08). And what OpenAI says of one that it
-// cannot read: github.com/STranslate/STranslate/issues/277 (2024-12). Models that read no images are among them, because
-// a tool may return one unasked: github.com/vllm-project/vllm/issues/11629 (2025-01) for OpenAI,
+// cannot read: github.com/STranslate/STranslate/issues/277 (2024-12). Models that read no images are among them,
+// because a tool may return one unasked: github.com/vllm-project/vllm/issues/11629 (2025-01) for OpenAI,
 // github.com/rikkahub/rikkahub/issues/1433 (2026-07) for DeepSeek, github.com/ollama/ollama/issues/17301 (2026-07) for
 // Ollama, github.com/anomalyco/opencode/issues/47994 (2026-09).
 var (

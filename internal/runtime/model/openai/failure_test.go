@@ -29,7 +29,8 @@ func tellsNothing(t *testing.T, err error) {
 
 func TestStatuses(t *testing.T) {
 	body := func(code, kind, message string) string {
-		return `{"error":{"message":"` + message + ` ` + prompt + ` ` + key + `","type":"` + kind + `","param":null,"code":` + code + `}}`
+		return `{"error":{"message":"` + message + ` ` + prompt + ` ` + key + `","type":"` + kind + `","param":null,"code":` +
+			code + `}}`
 	}
 	for name, test := range map[string]struct {
 		status int
@@ -41,19 +42,27 @@ func TestStatuses(t *testing.T) {
 		again  bool
 	}{
 		"an unknown parameter": {
-			status: 400, body: `{"error":{"message":"Unsupported value","type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}`,
+			status: 400,
+			body: `{"error":{"message":"Unsupported value","type":"invalid_request_error","param":"temperature",` +
+				`"code":"unsupported_value"}}`,
 			code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI rejected the request (400): unsupported_value of temperature",
 		},
 		"a conversation that is too long": {
-			status: 400, body: body(`"context_length_exceeded"`, "invalid_request_error", "This model's maximum context length is 128000 tokens."),
+			status: 400, body: body(
+				`"context_length_exceeded"`, "invalid_request_error", "This model's maximum context length is 128000 tokens.",
+			),
 			code: v1alpha1.ErrorCodeRequestTooLarge, says: "the conversation is too long for model gpt-5 of OpenAI",
 		},
 		"one that another server says is too long": {
-			status: 400, body: `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}`,
+			status: 400,
+			body: `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError",` +
+				`"param":null,"code":400}`,
 			code: v1alpha1.ErrorCodeRequestTooLarge, says: "the conversation is too long for model gpt-5 of OpenAI",
 		},
 		"one that a third server says is too long": {
-			status: 400, body: `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`,
+			status: 400,
+			body: `{"error":{"code":400,"message":"the request exceeds the available context size",` +
+				`"type":"exceed_context_size_error"}}`,
 			code: v1alpha1.ErrorCodeRequestTooLarge,
 		},
 		"a body that is too large": {status: 413, body: "<html>", code: v1alpha1.ErrorCodeRequestTooLarge},
@@ -61,47 +70,79 @@ func TestStatuses(t *testing.T) {
 			status: 401, body: body(`"invalid_api_key"`, "invalid_request_error", "Incorrect API key provided:"),
 			code: v1alpha1.ErrorCodeProviderMisconfigured, says: "OpenAI does not accept the API key (401)",
 		},
-		"a key for something else": {status: 403, body: body("null", "forbidden", "no"), code: v1alpha1.ErrorCodeProviderMisconfigured},
+		"a key for something else": {
+			status: 403, body: body("null", "forbidden", "no"), code: v1alpha1.ErrorCodeProviderMisconfigured,
+		},
 		"an unknown model": {
-			status: 404, body: body(`"model_not_found"`, "invalid_request_error", "no model"), code: v1alpha1.ErrorCodeModelUnavailable,
+			status: 404, body: body(
+				`"model_not_found"`, "invalid_request_error", "no model",
+			), code: v1alpha1.ErrorCodeModelUnavailable,
 			says: "OpenAI has no model gpt-5 for this API key",
 		},
-		"a model that is not for this key": {status: 403, body: body(`"model_not_found"`, "x", "no model"), code: v1alpha1.ErrorCodeModelUnavailable},
+		"a model that is not for this key": {
+			status: 403, body: body(`"model_not_found"`, "x", "no model"), code: v1alpha1.ErrorCodeModelUnavailable,
+		},
 		"an unknown model of another server": {
-			status: 404, body: `{"error":{"message":"model 'gpt-5' not found","type":"not_found_error"}}`, code: v1alpha1.ErrorCodeModelUnavailable,
+			status: 404, body: `{"error":{"message":"model 'gpt-5' not found","type":"not_found_error"}}`,
+			code: v1alpha1.ErrorCodeModelUnavailable,
 		},
 		"a limit, with seconds": {
-			status: 429, header: map[string]string{"Retry-After": "20"}, body: body(`"rate_limit_exceeded"`, "tokens", "Rate limit"),
-			code: v1alpha1.ErrorCodeProviderRateLimited, says: "OpenAI is rate limiting requests (429): rate_limit_exceeded", after: 20 * time.Second, again: true,
+			status: 429, header: map[string]string{"Retry-After": "20"}, body: body(
+				`"rate_limit_exceeded"`, "tokens", "Rate limit",
+			),
+			code: v1alpha1.ErrorCodeProviderRateLimited, says: "OpenAI is rate limiting requests (429): rate_limit_exceeded",
+			after: 20 * time.Second, again: true,
 		},
 		"a limit, with milliseconds": {
 			status: 429, header: map[string]string{"Retry-After-Ms": "1500", "Retry-After": "2"}, body: "",
-			code: v1alpha1.ErrorCodeProviderRateLimited, says: "OpenAI is rate limiting requests (429)", after: 1500 * time.Millisecond, again: true,
+			code: v1alpha1.ErrorCodeProviderRateLimited, says: "OpenAI is rate limiting requests (429)",
+			after: 1500 * time.Millisecond, again: true,
 		},
 		"a limit that asks to be tried again": {
-			status: 429, header: map[string]string{"X-Should-Retry": "true"}, body: "", code: v1alpha1.ErrorCodeProviderRateLimited, again: true,
+			status: 429, header: map[string]string{
+				"X-Should-Retry": "true",
+			}, body: "", code: v1alpha1.ErrorCodeProviderRateLimited, again: true,
 		},
 		"a quota that is used up": {
 			status: 429, body: body(`"insufficient_quota"`, "insufficient_quota", "You exceeded your current quota"),
 			code: v1alpha1.ErrorCodeProviderQuotaExhausted,
 		},
 		"an account without money": {status: 402, body: "{}", code: v1alpha1.ErrorCodeProviderQuotaExhausted},
-		"a failure":                {status: 500, body: body("null", "server_error", "sorry"), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
-		"a gateway's failure":      {status: 502, body: "<html><body>502 " + prompt, code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
-		"overload":                 {status: 503, body: body("null", "service_unavailable", "busy"), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
-		"overload of another kind": {status: 529, body: "null", code: v1alpha1.ErrorCodeProviderUnavailable, says: "OpenAI is overloaded (529)", again: true},
+		"a failure": {
+			status: 500, body: body("null", "server_error", "sorry"), code: v1alpha1.ErrorCodeProviderUnavailable, again: true,
+		},
+		"a gateway's failure": {
+			status: 502, body: "<html><body>502 " + prompt, code: v1alpha1.ErrorCodeProviderUnavailable, again: true,
+		},
+		"overload": {
+			status: 503, body: body("null", "service_unavailable", "busy"), code: v1alpha1.ErrorCodeProviderUnavailable,
+			again: true,
+		},
+		"overload of another kind": {
+			status: 529, body: "null", code: v1alpha1.ErrorCodeProviderUnavailable, says: "OpenAI is overloaded (529)",
+			again: true,
+		},
 		"a status of a gateway's own": {
-			status: 522, body: "", code: v1alpha1.ErrorCodeProviderUnavailable, says: "OpenAI returned a server error (522)", again: true,
+			status: 522, body: "", code: v1alpha1.ErrorCodeProviderUnavailable, says: "OpenAI returned a server error (522)",
+			again: true,
 		},
 		"a body that takes too long": {status: 408, body: "", code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
-		"a huge body":                {status: 500, body: strings.Repeat(prompt, 100_000), code: v1alpha1.ErrorCodeProviderUnavailable, again: true},
+		"a huge body": {
+			status: 500, body: strings.Repeat(prompt, 100_000), code: v1alpha1.ErrorCodeProviderUnavailable, again: true,
+		},
 		"a key where the word for the error should be": {
 			status: 400, body: `{"error":{"type":"` + key + `","code":"` + key + `","param":"` + key + `"}}`,
 			code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI rejected the request (400)",
 		},
-		"an error that is a text": {status: 400, body: `{"error":"bad ` + prompt + `"}`, code: v1alpha1.ErrorCodeProcessingError, says: "OpenAI rejected the request (400)"},
-		"a redirect":              {status: 307, header: map[string]string{"Location": "https://elsewhere.example.org/"}, code: v1alpha1.ErrorCodeProviderMisconfigured},
-		"a redirect to nowhere":   {status: 304, code: v1alpha1.ErrorCodeProcessingError},
+		"an error that is a text": {
+			status: 400, body: `{"error":"bad ` + prompt + `"}`, code: v1alpha1.ErrorCodeProcessingError,
+			says: "OpenAI rejected the request (400)",
+		},
+		"a redirect": {
+			status: 307, header: map[string]string{"Location": "https://elsewhere.example.org/"},
+			code: v1alpha1.ErrorCodeProviderMisconfigured,
+		},
+		"a redirect to nowhere": {status: 304, code: v1alpha1.ErrorCodeProcessingError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := providertest.Serve(t, providertest.Answer{Status: test.status, Header: test.header, Body: test.body})
@@ -137,7 +178,8 @@ func expectProblem(t *testing.T, err error, want string) {
 
 // TestWhatTheServerSaysOfARefusedRequestIsForTheUser: the error's own text, which is logged, has none of it.
 func TestWhatTheServerSaysOfARefusedRequestIsForTheUser(t *testing.T) {
-	body := `{"error":{"message":"Unsupported value with ` + key + `","type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}`
+	body := `{"error":{"message":"Unsupported value with ` + key +
+		`","type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}`
 	server := providertest.Serve(t, providertest.Answer{Status: 400, Body: body})
 	_, err := driverOf(t, server, Options{}).Generate(t.Context(), question())
 	expectProblem(t, err, "Unsupported value with [API key]")
@@ -147,17 +189,27 @@ func TestWhatTheServerSaysOfARefusedRequestIsForTheUser(t *testing.T) {
 // TestAFilterThatAnswersWithAnErrorIsARefusal: Azure refuses a prompt so, and says on the way of a stream that it was
 // filtered.
 func TestAFilterThatAnswersWithAnErrorIsARefusal(t *testing.T) {
-	azure := `{"error":{"message":"The response was filtered","type":null,"param":"prompt","code":"content_filter","status":400,` +
-		`"innererror":{"code":"ResponsibleAIPolicyViolation","content_filter_result":{"violence":{"filtered":true,"severity":"medium"}}}}}`
-	begun := `data: {"id":"c","object":"chat.completion.chunk","model":"gpt-5","choices":[{"index":0,"delta":{"content":"Once"}}]}` + "\n\n"
+	azure := `{"error":{"message":"The response was filtered","type":null,"param":"prompt","code":"content_filter",` +
+		`"status":400,` +
+		`"innererror":{"code":"ResponsibleAIPolicyViolation","content_filter_result":{"violence":{"filtered":true,` +
+		`"severity":"medium"}}}}}`
+	begun := `data: {"id":"c","object":"chat.completion.chunk","model":"gpt-5","choices":[{"index":0,` +
+		`"delta":{"content":"Once"}}]}` + "\n\n"
 	for name, test := range map[string]struct {
 		answer providertest.Answer
 		text   string
 	}{
-		"a prompt":                    {providertest.Answer{Status: 400, Body: azure}, ""},
-		"a prompt, by the inner word": {providertest.Answer{Status: 400, Body: `{"error":{"code":"400","innererror":{"code":"ResponsibleAIPolicyViolation"}}}`}, ""},
-		"a prompt, at a gateway":      {providertest.Answer{Status: 400, Body: `{"error":{"code":"content_policy_violation"}}`}, ""},
-		"a response":                  {providertest.Answer{Body: begun + "data: " + azure + "\n\n"}, "Once"},
+		"a prompt": {providertest.Answer{Status: 400, Body: azure}, ""},
+		"a prompt, by the inner word": {
+			providertest.Answer{
+				Status: 400, Body: `{"error":{"code":"400","innererror":{"code":"ResponsibleAIPolicyViolation"}}}`,
+			},
+			"",
+		},
+		"a prompt, at a gateway": {
+			providertest.Answer{Status: 400, Body: `{"error":{"code":"content_policy_violation"}}`}, "",
+		},
+		"a response": {providertest.Answer{Body: begun + "data: " + azure + "\n\n"}, "Once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := providertest.Serve(t, test.answer)

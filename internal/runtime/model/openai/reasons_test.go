@@ -43,7 +43,9 @@ func TestWhichModelsReason(t *testing.T) {
 		{"openai/gpt-oss-120b", "", true, true},
 		{"gpt-oss-20b", none, true, true},
 	} {
-		driver, ok := driverOf(t, server, Options{Parameters: v1alpha1.ModelParameters{ReasoningEffort: test.effort}}).(model.Reasoner)
+		driver, ok := driverOf(
+			t, server, Options{Parameters: v1alpha1.ModelParameters{ReasoningEffort: test.effort}},
+		).(model.Reasoner)
 		if !ok {
 			t.Fatal("the driver does not report whether its model reasons")
 		}

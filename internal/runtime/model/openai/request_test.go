@@ -90,8 +90,9 @@ func TestParameters(t *testing.T) {
 func TestWhichServersAreOpenAIs(t *testing.T) {
 	for host, want := range map[string]bool{
 		"api.openai.com": true, "eu.api.openai.com": true, "OPENAI.COM": true, "mine.openai.azure.com": true,
-		"mine.openai.azure.us": true, "mine.openai.azure.cn": true, "gateway.azure-api.net": true, "mine.services.ai.azure.com.": true,
-		"notopenai.com": false, "openai.com.example.org": false, "localhost": false,
+		"mine.openai.azure.us": true, "mine.openai.azure.cn": true, "gateway.azure-api.net": true,
+		"mine.services.ai.azure.com.": true,
+		"notopenai.com":               false, "openai.com.example.org": false, "localhost": false,
 	} {
 		if got := isOwn(host); got != want {
 			t.Errorf("isOwn(%q) = %t", host, got)
@@ -118,9 +119,11 @@ func TestTools(t *testing.T) {
 		"messages": [{"role": "user", "content": "the very private question"}],
 		"tools": [
 			{"type": "function", "function": {"name": "word-count", "description": "Counts words.", "parameters": {
-				"type": "object", "properties": {"text": {"type": "string"}, "max": {"maximum": 9007199254740993}}, "required": ["text"]}}},
+				"type": "object", "properties": {"text": {"type": "string"}, "max": {"maximum": 9007199254740993}},
+				"required": ["text"]}}},
 			{"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
-			{"type": "function", "function": {"name": "any", "parameters": {"type": "object", "properties": {}, "description": "Anything."}}},
+			{"type": "function",
+				"function": {"name": "any", "parameters": {"type": "object", "properties": {}, "description": "Anything."}}},
 			{"type": "function", "function": {"name": "none", "parameters": {"type": "object", "properties": {}}}}
 		]
 	}`)
@@ -186,17 +189,22 @@ func TestAConversation(t *testing.T) {
 				{"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
 			]},
 			{"role": "assistant", "content": "I look.", "tool_calls": [
-				{"id": "call_abc", "type": "function", "function": {"name": "look", "arguments": "{\"big\": 9007199254740993, \"b\":\"<é>\"}"}},
-				{"id": "callb1bd7912b988050133b3b3b5124e50294a72", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+				{"id": "call_abc", "type": "function",
+					"function": {"name": "look", "arguments": "{\"big\": 9007199254740993, \"b\":\"<é>\"}"}},
+				{"id": "callb1bd7912b988050133b3b3b5124e50294a72", "type": "function",
+					"function": {"name": "look", "arguments": "{}"}}
 			]},
 			{"role": "tool", "tool_call_id": "call_abc", "content": "a cat"},
-			{"role": "tool", "tool_call_id": "callb1bd7912b988050133b3b3b5124e50294a72", "content": "The tool call failed.\nno such file"},
+			{"role": "tool", "tool_call_id": "callb1bd7912b988050133b3b3b5124e50294a72",
+				"content": "The tool call failed.\nno such file"},
 			{"role": "user", "content": "And\nnow?"},
 			{"role": "assistant", "tool_calls": [
-				{"id": "call5ab523defc47892857c247e75b14257ccd31", "type": "function", "function": {"name": "make_up_", "arguments": "{\"invalid_arguments\":\"{\\\"a\\\":\"}"}},
+				{"id": "call5ab523defc47892857c247e75b14257ccd31", "type": "function",
+					"function": {"name": "make_up_", "arguments": "{\"invalid_arguments\":\"{\\\"a\\\":\"}"}},
 				{"id": "1-1", "type": "function", "function": {"name": "draw", "arguments": "{}"}}
 			]},
-			{"role": "tool", "tool_call_id": "call5ab523defc47892857c247e75b14257ccd31", "content": "The tool call failed.\nno such tool\nhalf"},
+			{"role": "tool", "tool_call_id": "call5ab523defc47892857c247e75b14257ccd31",
+				"content": "The tool call failed.\nno such tool\nhalf"},
 			{"role": "tool", "tool_call_id": "1-1", "content": "drawn"},
 			{"role": "user", "content": [
 				{"type": "text", "text": "The following images are the result of tool call 1-1, not a message of the user."},
@@ -225,7 +233,8 @@ func TestIDsOfOtherServersStayWhatTheyAre(t *testing.T) {
 		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true},
 		"messages": [
 			{"role": "user", "content": "the very private question"},
-			{"role": "assistant", "tool_calls": [{"id": "`+id+`", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+			{"role": "assistant",
+				"tool_calls": [{"id": "`+id+`", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
 			{"role": "tool", "tool_call_id": "`+id+`", "content": "a cat"}
 		]
 	}`)

@@ -26,10 +26,11 @@ func respond(t *testing.T, answer providertest.Answer, r model.Request, p v1alph
 }
 
 const (
-	created   = `{"type":"response.created","response":{"id":"resp_1","model":"gpt-5.6-2026"}}`
-	said      = `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"msg_1"}}`
-	once      = `{"type":"response.output_text.delta","output_index":0,"delta":"Once"}`
-	called    = `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c1","name":"look"}}`
+	created = `{"type":"response.created","response":{"id":"resp_1","model":"gpt-5.6-2026"}}`
+	said    = `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"msg_1"}}`
+	once    = `{"type":"response.output_text.delta","output_index":0,"delta":"Once"}`
+	called  = `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c1",` +
+		`"name":"look"}}`
 	half      = `{"type":"response.function_call_arguments.delta","output_index":1,"delta":"{\"a\""}`
 	rest      = `{"type":"response.function_call_arguments.delta","output_index":1,"delta":": 1.0}"}`
 	completed = `{"type":"response.completed","response":{"id":"resp_1","usage":{"input_tokens":120,"output_tokens":34,` +
@@ -57,12 +58,14 @@ func TestResponses(t *testing.T) {
 			want:   &model.Response{Text: "Once", ToolCalls: look, FinishReason: model.FinishToolCalls, Usage: counted},
 		},
 		"a text that came only as a whole": {
-			stream: unfinished(created, `{"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[`+
+			stream: unfinished(created, `{"type":"response.output_item.done","output_index":0,"item":{"type":"message",`+
+				`"content":[`+
 				`{"type":"output_text","text":"Once"}]}}`, completed),
 			want: &model.Response{Text: "Once", FinishReason: model.FinishStop, Usage: counted},
 		},
 		"reasoning that cannot be given back": {
-			stream: unfinished(created, `{"type":"response.output_item.done","output_index":5,"item":{"type":"reasoning","id":"rs_1",`+
+			stream: unfinished(created, `{"type":"response.output_item.done","output_index":5,"item":{"type":"reasoning",`+
+				`"id":"rs_1",`+
 				`"summary":[]}}`, said, once, completed),
 			want: &model.Response{Text: "Once", FinishReason: model.FinishStop, Usage: counted},
 		},
@@ -79,8 +82,10 @@ func TestResponses(t *testing.T) {
 			want:   &model.Response{Text: "Once", FinishReason: "max_output_tokens"},
 		},
 		"a call at its limit": {
-			stream: unfinished(created, called, half, ended("incomplete", `"incomplete_details":{"reason":"max_output_tokens"}`)),
-			code:   v1alpha1.ErrorCodeProcessingError,
+			stream: unfinished(
+				created, called, half, ended("incomplete", `"incomplete_details":{"reason":"max_output_tokens"}`),
+			),
+			code: v1alpha1.ErrorCodeProcessingError,
 		},
 		"a text that broke off": {
 			stream: unfinished(created, said, once), want: &model.Response{Text: "Once"},

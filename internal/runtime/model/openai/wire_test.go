@@ -32,7 +32,8 @@ func unfinished(data ...string) string {
 
 // delta is a chunk with a piece of the response, and finish one that ends it.
 func delta(piece string) string {
-	return `{"id":"chatcmpl-9","object":"chat.completion.chunk","created":1760000000,"model":"gpt-5-2026","service_tier":"default",` +
+	return `{"id":"chatcmpl-9","object":"chat.completion.chunk","created":1760000000,"model":"gpt-5-2026",` +
+		`"service_tier":"default",` +
 		`"choices":[{"index":0,"delta":` + piece + `,"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"aX"}`
 }
 
@@ -41,8 +42,10 @@ func finish(reason string) string {
 		`"choices":[{"index":0,"delta":{},"finish_reason":"` + reason + `"}],"usage":null}`
 }
 
-const usage = `{"id":"chatcmpl-9","object":"chat.completion.chunk","created":1760000000,"model":"gpt-5-2026","choices":[],` +
-	`"usage":{"prompt_tokens":120,"completion_tokens":34,"total_tokens":154,"prompt_tokens_details":{"cached_tokens":100,"cache_write_tokens":15},` +
+const usage = `{"id":"chatcmpl-9","object":"chat.completion.chunk","created":1760000000,"model":"gpt-5-2026",` +
+	`"choices":[],` +
+	`"usage":{"prompt_tokens":120,"completion_tokens":34,"total_tokens":154,` +
+	`"prompt_tokens_details":{"cached_tokens":100,"cache_write_tokens":15},` +
 	`"completion_tokens_details":{"reasoning_tokens":20}}}`
 
 // hello is a response without anything special.
@@ -77,10 +80,12 @@ func question() model.Request {
 
 func TestARequestGoesToOpenAIUnlessToldOtherwise(t *testing.T) {
 	for name, test := range map[string]struct{ base, want string }{
-		"OpenAI":                 {"", "https://api.openai.com/v1/chat/completions"},
-		"another server":         {"https://models.example.org/v1", "https://models.example.org/v1/chat/completions"},
-		"one with a line at end": {"https://models.example.org:8443/openai/", "https://models.example.org:8443/openai/chat/completions"},
-		"one without a path":     {"https://models.example.org", "https://models.example.org/chat/completions"},
+		"OpenAI":         {"", "https://api.openai.com/v1/chat/completions"},
+		"another server": {"https://models.example.org/v1", "https://models.example.org/v1/chat/completions"},
+		"one with a line at end": {
+			"https://models.example.org:8443/openai/", "https://models.example.org:8443/openai/chat/completions",
+		},
+		"one without a path": {"https://models.example.org", "https://models.example.org/chat/completions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := providertest.Serve(t, providertest.Answer{Body: hello})
@@ -139,8 +144,13 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"no key":           {Options{HTTP: http.DefaultClient}, "missing API key"},
 		"no address":       {Options{HTTP: http.DefaultClient, Key: key, BaseURL: "models"}, "base URL"},
 		"no address again": {Options{HTTP: http.DefaultClient, Key: key, BaseURL: "https://" + key + "\x7f"}, "base URL"},
-		"no temperature":   {Options{HTTP: http.DefaultClient, Key: key, Parameters: v1alpha1.ModelParameters{Temperature: &wrong}}, `temperature "warm"`},
-		"no top p":         {Options{HTTP: http.DefaultClient, Key: key, Parameters: v1alpha1.ModelParameters{TopP: &wrong}}, `topP "warm"`},
+		"no temperature": {
+			Options{HTTP: http.DefaultClient, Key: key, Parameters: v1alpha1.ModelParameters{Temperature: &wrong}},
+			`temperature "warm"`,
+		},
+		"no top p": {
+			Options{HTTP: http.DefaultClient, Key: key, Parameters: v1alpha1.ModelParameters{TopP: &wrong}}, `topP "warm"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			driver, err := New(test.options)

@@ -24,15 +24,21 @@ func TestWhatCountsOfAnAnswer(t *testing.T) {
 		// kept is nil where nothing counts.
 		kept *model.Response
 	}{
-		"nothing":                     {},
-		"a text":                      {text: "Once", kept: &model.Response{Text: "Once"}},
-		"whole calls":                 {calls: calls("{}", `{"a":1}`), kept: &model.Response{ToolCalls: calls("{}", `{"a":1}`)}},
-		"a text and a whole call":     {text: "I look.", calls: calls("{}"), kept: &model.Response{Text: "I look.", ToolCalls: calls("{}")}},
-		"a whole call and a half one": {text: "I look.", calls: calls("{}", `{"a":1`), kept: &model.Response{Text: "I look.", ToolCalls: calls("{}")}},
-		"half a call":                 {calls: calls(`{"a":`)},
-		"a text and half a call":      {text: "I look.", calls: calls(`{"a":`)},
-		"a text and a call's name":    {text: "I look.", calls: calls("")},
-		"a call with no object":       {calls: calls("1", "null", `"{}"`, "[]", "{} {")},
+		"nothing": {},
+		"a text":  {text: "Once", kept: &model.Response{Text: "Once"}},
+		"whole calls": {
+			calls: calls("{}", `{"a":1}`), kept: &model.Response{ToolCalls: calls("{}", `{"a":1}`)},
+		},
+		"a text and a whole call": {
+			text: "I look.", calls: calls("{}"), kept: &model.Response{Text: "I look.", ToolCalls: calls("{}")},
+		},
+		"a whole call and a half one": {
+			text: "I look.", calls: calls("{}", `{"a":1`), kept: &model.Response{Text: "I look.", ToolCalls: calls("{}")},
+		},
+		"half a call":              {calls: calls(`{"a":`)},
+		"a text and half a call":   {text: "I look.", calls: calls(`{"a":`)},
+		"a text and a call's name": {text: "I look.", calls: calls("")},
+		"a call with no object":    {calls: calls("1", "null", `"{}"`, "[]", "{} {")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given := model.Response{
@@ -122,7 +128,10 @@ func same(t *testing.T, name string, got, want *model.Response) {
 }
 
 func TestNoAnswerSaysWhy(t *testing.T) {
-	for kind, want := range map[string]string{"SAFETY": "Someone returned no response: SAFETY", "(429)": "Someone returned no response", "": "Someone returned no response"} {
+	for kind, want := range map[string]string{
+		"SAFETY": "Someone returned no response: SAFETY", "(429)": "Someone returned no response",
+		"": "Someone returned no response",
+	} {
 		if err := NoAnswer("Someone", kind, false); err.Error() != want {
 			t.Errorf("the error is %q, want %q", err, want)
 		}

@@ -32,7 +32,9 @@ func FuzzCallID(f *testing.F) {
 
 func TestAValidCallIDStaysWhatItIs(t *testing.T) {
 	for id, want := range map[string]bool{
-		"call_1-A": true, strings.Repeat("x", 40): true, strings.Repeat("x", 41): false, "": false, "a b": false, "a.b": false, "é": false, "\xff": false,
+		"call_1-A": true, strings.Repeat(
+			"x", 40,
+		): true, strings.Repeat("x", 41): false, "": false, "a b": false, "a.b": false, "é": false, "\xff": false,
 	} {
 		if got := CallID(id, 40, Plain) == id; got != want {
 			t.Errorf("%q becomes %q", id, CallID(id, 40, Plain))

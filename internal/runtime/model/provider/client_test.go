@@ -94,7 +94,9 @@ func TestClientReadsNoLongerEventThanItMay(t *testing.T) {
 		"commas behind a broken escape":  {"\"\\\n,,,,", false},
 		"a backslash outside of a text":  {`\",,,",,`, true},
 	} {
-		for way, wrap := range map[string]func(io.Reader) io.Reader{"at once": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader} {
+		for way, wrap := range map[string]func(
+			io.Reader,
+		) io.Reader{"at once": func(r io.Reader) io.Reader { return r }, "byte by byte": iotest.OneByteReader} {
 			body := newEventBody(
 				io.NopCloser(wrap(strings.NewReader(test.body))),
 				limits{body: 1000, events: 9, event: 10, values: 3, depth: 2},

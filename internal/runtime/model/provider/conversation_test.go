@@ -67,19 +67,40 @@ func TestConversation(t *testing.T) {
 			[]event.Message{calling(one), calling(one), gave("1-0", "y"), gave("1-0", "x")},
 			[]string{`model call_1:look{"a":1}=x`, `model ` + again + `:look{"a":1}=y`},
 		},
-		"a message of nothing but space": {[]event.Message{user(" \n\t"), calling(), user("")}, []string{"user (empty message)", "model", "user (empty message)"}},
-		"an image without a text":        {[]event.Message{{Role: event.RoleUser, Content: []event.Part{event.Text(" "), {Type: event.PartImage}}}}, []string{"user  "}},
+		"a message of nothing but space": {
+			[]event.Message{user(" \n\t"), calling(), user("")},
+			[]string{"user (empty message)", "model", "user (empty message)"},
+		},
+		"an image without a text": {
+			[]event.Message{{Role: event.RoleUser, Content: []event.Part{event.Text(" "), {Type: event.PartImage}}}},
+			[]string{"user  "},
+		},
 		"an error that says nothing": {
-			[]event.Message{calling(one), {Role: event.RoleToolResult, ToolCallID: "1-0", Error: " "}}, []string{`model call_1:look{"a":1}=The tool call failed.`},
+			[]event.Message{
+				calling(one), {Role: event.RoleToolResult, ToolCallID: "1-0", Error: " "},
+			}, []string{`model call_1:look{"a":1}=The tool call failed.`},
 		},
 		"a call without a result": {
 			[]event.Message{calling(one)}, []string{`model call_1:look{"a":1}=` + event.SentenceStatusUnknown},
 		},
-		"results without a call": {[]event.Message{gave("1-0", "x"), calling(one), gave("1-0", "y"), gave("1-0", "z")}, []string{`model call_1:look{"a":1}=y`}},
-		"ids of no provider":     {[]event.Message{calling(event.ToolCall{ID: "1-0", Name: "a"}), gave("1-0", "x")}, []string{"model 1-0:a{}=x"}},
+		"results without a call": {
+			[]event.Message{gave("1-0", "x"), calling(one), gave("1-0", "y"), gave("1-0", "z")},
+			[]string{`model call_1:look{"a":1}=y`},
+		},
+		"ids of no provider": {
+			[]event.Message{calling(event.ToolCall{ID: "1-0", Name: "a"}), gave("1-0", "x")}, []string{"model 1-0:a{}=x"},
+		},
 		"names that are none": {
-			[]event.Message{calling(event.ToolCall{ID: "1", Name: "a.b é"}, event.ToolCall{ID: "2"}, event.ToolCall{ID: "3", Name: strings.Repeat("x", 70)})},
-			[]string{"model 1:a_b__{}=" + event.SentenceStatusUnknown + " 2:unnamed{}=" + event.SentenceStatusUnknown + " 3:" + strings.Repeat("x", 64) +
+			[]event.Message{
+				calling(
+					event.ToolCall{ID: "1", Name: "a.b é"}, event.ToolCall{ID: "2"},
+					event.ToolCall{ID: "3", Name: strings.Repeat("x", 70)},
+				),
+			},
+			[]string{"model 1:a_b__{}=" + event.SentenceStatusUnknown + " 2:unnamed{}=" + event.SentenceStatusUnknown + " 3:" +
+				strings.Repeat(
+					"x", 64,
+				) +
 				"{}=" + event.SentenceStatusUnknown},
 		},
 	} {
@@ -93,8 +114,10 @@ func TestConversation(t *testing.T) {
 
 func TestArgumentsAreAnObject(t *testing.T) {
 	for given, want := range map[string]string{
-		``: `{}`, ` `: `{}`, `{"a": 1}`: `{"a": 1}`, ` {} `: ` {} `, `{"a":`: `{"invalid_arguments":"{\"a\":"}`, `[1]`: `{"invalid_arguments":"[1]"}`,
-		`null`: `{"invalid_arguments":"null"}`, `{} {}`: `{"invalid_arguments":"{} {}"}`, "\xff": "{\"invalid_arguments\":\"\ufffd\"}",
+		``: `{}`, ` `: `{}`, `{"a": 1}`: `{"a": 1}`, ` {} `: ` {} `, `{"a":`: `{"invalid_arguments":"{\"a\":"}`,
+		`[1]`:  `{"invalid_arguments":"[1]"}`,
+		`null`: `{"invalid_arguments":"null"}`, `{} {}`: `{"invalid_arguments":"{} {}"}`,
+		"\xff": "{\"invalid_arguments\":\"\ufffd\"}",
 	} {
 		if got := string(arguments(given)); got != want && got != strings.ReplaceAll(want, "\ufffd", `\ufffd`) {
 			t.Errorf("%q becomes %s, want %s", given, got, want)

@@ -78,8 +78,11 @@ func TestAWaitBackIntoThePastIsNone(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for text, want := range map[string]string{
-		"rate_limit_exceeded": "rate_limit_exceeded", "RESOURCE_EXHAUSTED": "RESOURCE_EXHAUSTED", "a-b.c d": "a-b.c d", "": "",
-		"the secret word": "", "(429)": "", "a\nb": "", "sk1": "", "é": "", strings.Repeat("x", 100): strings.Repeat("x", 100), strings.Repeat("x", 101): "",
+		"rate_limit_exceeded": "rate_limit_exceeded", "RESOURCE_EXHAUSTED": "RESOURCE_EXHAUSTED", "a-b.c d": "a-b.c d",
+		"":                "",
+		"the secret word": "", "(429)": "", "a\nb": "", "sk1": "", "é": "", strings.Repeat(
+			"x", 100,
+		): strings.Repeat("x", 100), strings.Repeat("x", 101): "",
 	} {
 		if got := Words(text, "secret"); got != want {
 			t.Errorf("Words(%q) = %q, want %q", text, got, want)

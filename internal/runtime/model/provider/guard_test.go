@@ -61,7 +61,9 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 	}{
 		"a key": {key, model.Response{
 			Text: "x-api-key: [API key], and [API key]", Model: "asked", FinishReason: "stop",
-			ToolCalls: []model.ToolCall{{Name: "[API key]", Arguments: `{"header":"Bearer [API key]"}`}, {ProviderID: "b", Name: "look", Arguments: `{}`}},
+			ToolCalls: []model.ToolCall{
+				{Name: "[API key]", Arguments: `{"header":"Bearer [API key]"}`}, {ProviderID: "b", Name: "look", Arguments: `{}`},
+			},
 		}},
 		"another key":       {"sk-others", given},
 		"a key that is one": {"secret", given},
@@ -111,7 +113,11 @@ func TestTheKeyIsNotTold(t *testing.T) {
 			if _, err := d.Generate(
 				t.Context(),
 				model.Request{OnPartial: hear},
-			); err != nil || !strings.HasPrefix(told, test.told) || len(told) >= len(test.told)+minKey || strings.Contains(told, key[:minKey]) != strings.Contains(test.told, key[:minKey]) ||
+			); err != nil || !strings.HasPrefix(told, test.told) || len(told) >= len(test.told)+minKey || strings.Contains(
+				told, key[:minKey],
+			) != strings.Contains(
+				test.told, key[:minKey],
+			) ||
 				!calls {
 				t.Errorf("%s, by %d: told %q, with calls %t, want %q", name, size, told, calls, test.told)
 			}
@@ -143,7 +149,9 @@ func TestTheKeyIsKeptOutOfContentToo(t *testing.T) {
 			[]model.Content{thought("a", ""), model.TextPart("x")},
 			"x",
 		},
-		"over two texts": {[]model.Content{thought("a", ""), model.TextPart(key[:6]), model.TextPart(key[6:])}, nil, "[API key]"},
+		"over two texts": {
+			[]model.Content{thought("a", ""), model.TextPart(key[:6]), model.TextPart(key[6:])}, nil, "[API key]",
+		},
 	} {
 		var text string
 		for _, c := range test.given {

@@ -30,18 +30,44 @@ func TestRequestErrors(t *testing.T) {
 		again bool
 		says  string
 	}{
-		"not permitted": {wrapped(&egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}), v1alpha1.ErrorCodeProviderMisconfigured, false, "h has no address"},
-		"no URL":        {wrapped(&egress.Error{Reason: egress.ReasonInvalid, Text: "no URL"}), v1alpha1.ErrorCodeProviderMisconfigured, false, "no URL"},
-		"not trusted":   {wrapped(&egress.Error{Reason: egress.ReasonUntrusted, Text: "no trust"}), v1alpha1.ErrorCodeProviderMisconfigured, false, "no trust"},
-		"a redirect":    {wrapped(&egress.Error{Reason: egress.ReasonRedirect, Text: "elsewhere"}), v1alpha1.ErrorCodeProviderMisconfigured, false, "elsewhere"},
-		"not found":     {wrapped(&egress.Error{Reason: egress.ReasonUnresolved, Text: "no host"}), v1alpha1.ErrorCodeProviderUnavailable, true, "no host"},
-		"not reached":   {wrapped(&egress.Error{Reason: egress.ReasonUnreachable, Text: "no connection"}), v1alpha1.ErrorCodeProviderUnavailable, true, "no connection"},
-		"broken":        {wrapped(&egress.Error{Reason: egress.ReasonLost, Text: "lost"}), v1alpha1.ErrorCodeProviderUnavailable, true, "lost"},
-		"late":          {&egress.Error{Reason: egress.ReasonTimeout, Text: "late"}, v1alpha1.ErrorCodeProviderUnavailable, true, "late"},
-		"our redirect":  {wrapped(errRedirected), v1alpha1.ErrorCodeProviderMisconfigured, false, "redirects are not followed"},
-		"our limit":     {fmt.Errorf("reading: %w", errTooLong), v1alpha1.ErrorCodeProcessingError, false, "too long"},
-		"the library's": {wrapped(errors.New("secret")), v1alpha1.ErrorCodeProviderUnavailable, true, "the connection was closed"},
-		"none":          {nil, v1alpha1.ErrorCodeProviderUnavailable, true, "the connection was closed"},
+		"not permitted": {
+			wrapped(&egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}),
+			v1alpha1.ErrorCodeProviderMisconfigured, false, "h has no address",
+		},
+		"no URL": {
+			wrapped(&egress.Error{Reason: egress.ReasonInvalid, Text: "no URL"}), v1alpha1.ErrorCodeProviderMisconfigured, false,
+			"no URL",
+		},
+		"not trusted": {
+			wrapped(&egress.Error{Reason: egress.ReasonUntrusted, Text: "no trust"}), v1alpha1.ErrorCodeProviderMisconfigured,
+			false, "no trust",
+		},
+		"a redirect": {
+			wrapped(&egress.Error{Reason: egress.ReasonRedirect, Text: "elsewhere"}), v1alpha1.ErrorCodeProviderMisconfigured,
+			false, "elsewhere",
+		},
+		"not found": {
+			wrapped(&egress.Error{Reason: egress.ReasonUnresolved, Text: "no host"}), v1alpha1.ErrorCodeProviderUnavailable,
+			true, "no host",
+		},
+		"not reached": {
+			wrapped(&egress.Error{Reason: egress.ReasonUnreachable, Text: "no connection"}),
+			v1alpha1.ErrorCodeProviderUnavailable, true, "no connection",
+		},
+		"broken": {
+			wrapped(&egress.Error{Reason: egress.ReasonLost, Text: "lost"}), v1alpha1.ErrorCodeProviderUnavailable, true, "lost",
+		},
+		"late": {
+			&egress.Error{Reason: egress.ReasonTimeout, Text: "late"}, v1alpha1.ErrorCodeProviderUnavailable, true, "late",
+		},
+		"our redirect": {
+			wrapped(errRedirected), v1alpha1.ErrorCodeProviderMisconfigured, false, "redirects are not followed",
+		},
+		"our limit": {fmt.Errorf("reading: %w", errTooLong), v1alpha1.ErrorCodeProcessingError, false, "too long"},
+		"the library's": {
+			wrapped(errors.New("secret")), v1alpha1.ErrorCodeProviderUnavailable, true, "the connection was closed",
+		},
+		"none": {nil, v1alpha1.ErrorCodeProviderUnavailable, true, "the connection was closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := RequestError(t.Context(), "Someone", test.err)

@@ -36,11 +36,20 @@ func TestACallThatStallsIsEnded(t *testing.T) {
 		after  time.Duration
 		tries  int32
 	}{
-		"a steady one":                     {paced{9 * s, 3 * s, 3 * s}, "", 15 * s, 0},
-		"one that never begins":            {paced{time.Hour}, "no content came within 10s (timeouts.firstContent)", 10 * s, 2},
-		"one that stops":                   {paced{s, s, time.Hour}, "no further content came for 4s (timeouts.idle)", 6 * s, 1},
-		"one that goes on and on":          {paced{s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s}, "not complete after 30s (timeouts.call)", 30 * s, 1},
-		"one that begins at the last call": {paced{9900 * time.Millisecond, 3900 * time.Millisecond}, "", 13800 * time.Millisecond, 0},
+		"a steady one": {paced{9 * s, 3 * s, 3 * s}, "", 15 * s, 0},
+		"one that never begins": {
+			paced{time.Hour}, "no content came within 10s (timeouts.firstContent)", 10 * s, 2,
+		},
+		"one that stops": {
+			paced{s, s, time.Hour}, "no further content came for 4s (timeouts.idle)", 6 * s, 1,
+		},
+		"one that goes on and on": {
+			paced{s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s, 3 * s},
+			"not complete after 30s (timeouts.call)", 30 * s, 1,
+		},
+		"one that begins at the last call": {
+			paced{9900 * time.Millisecond, 3900 * time.Millisecond}, "", 13800 * time.Millisecond, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -158,7 +158,8 @@ func say(response *v1alpha1.SimulatedResponse, input string, index int, values *
 }
 
 var loremWords = strings.Fields(
-	"lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et dolore magna aliqua",
+	"lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor incididunt ut labore et dolore magna " +
+		"aliqua",
 )
 
 // lorem gives as many words of filler as asked for, separated by single spaces.

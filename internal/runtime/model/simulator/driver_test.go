@@ -105,19 +105,33 @@ func TestText(t *testing.T) {
 		iteration int32
 		want      string
 	}{
-		"no response is a greeting":          {want: Greeting},
-		"fixed without a text is a greeting": {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed}, want: Greeting},
-		"fixed":                              {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "so"}, want: "so"},
-		"fixed is the default":               {response: &v1alpha1.SimulatedResponse{Text: "so"}, want: "so"},
-		"fixed names the input":              {response: &v1alpha1.SimulatedResponse{Text: "you said {{input}}."}, want: "you said the question."},
+		"no response is a greeting": {want: Greeting},
+		"fixed without a text is a greeting": {
+			response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed}, want: Greeting,
+		},
+		"fixed": {
+			response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "so"}, want: "so",
+		},
+		"fixed is the default": {response: &v1alpha1.SimulatedResponse{Text: "so"}, want: "so"},
+		"fixed names the input": {
+			response: &v1alpha1.SimulatedResponse{Text: "you said {{input}}."}, want: "you said the question.",
+		},
 		"echo": {
-			response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEcho, Prefix: "> "}, want: "> the question",
+			response: &v1alpha1.SimulatedResponse{
+				Type: v1alpha1.SimulatedResponseTypeEcho, Prefix: "> ",
+			}, want: "> the question",
 		},
-		"echo without a prefix": {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEcho}, want: "the question"},
+		"echo without a prefix": {
+			response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEcho}, want: "the question",
+		},
 		"lorem": {
-			response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeLorem, Tokens: &four}, want: "lorem ipsum dolor sit",
+			response: &v1alpha1.SimulatedResponse{
+				Type: v1alpha1.SimulatedResponseTypeLorem, Tokens: &four,
+			}, want: "lorem ipsum dolor sit",
 		},
-		"empty":                      {response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEmpty}, want: ""},
+		"empty": {
+			response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeEmpty}, want: "",
+		},
 		"sequence, first iteration":  {response: sequence, want: "one"},
 		"sequence, second iteration": {response: sequence, iteration: 2, want: "two the question"},
 		"sequence begins again":      {response: sequence, iteration: 4, want: "one"},
@@ -176,8 +190,10 @@ func TestToolCallsByIteration(t *testing.T) {
 		input string
 		want  []string
 	}{
-		"none":                     {calls: &v1alpha1.SimulatedToolCalls{}, want: []string{"done", "done"}},
-		"fixed in every iteration": {calls: &v1alpha1.SimulatedToolCalls{Fixed: callsOf("a", "b")}, want: []string{"a+b", "a+b", "a+b"}},
+		"none": {calls: &v1alpha1.SimulatedToolCalls{}, want: []string{"done", "done"}},
+		"fixed in every iteration": {
+			calls: &v1alpha1.SimulatedToolCalls{Fixed: callsOf("a", "b")}, want: []string{"a+b", "a+b", "a+b"},
+		},
 		"sequence begins again": {
 			calls: &v1alpha1.SimulatedToolCalls{Sequence: []v1alpha1.SimulatedStep{step("a"), step()}},
 			want:  []string{"a", "done", "a", "done"},
@@ -187,19 +203,27 @@ func TestToolCallsByIteration(t *testing.T) {
 			want: []string{"count", "done", "count+add", "done", "done"},
 		},
 		"the first rule that applies": {
-			calls: &v1alpha1.SimulatedToolCalls{Conditional: conditional}, input: "word for word", want: []string{"word", "done"},
+			calls: &v1alpha1.SimulatedToolCalls{
+				Conditional: conditional,
+			}, input: "word for word", want: []string{"word", "done"},
 		},
 		"the case counts": {
 			calls: &v1alpha1.SimulatedToolCalls{Conditional: conditional}, input: "COUNT", want: []string{"done"},
 		},
 		"conditional comes before fixed": {
-			calls: &v1alpha1.SimulatedToolCalls{Conditional: conditional, Fixed: callsOf("a")}, input: "word", want: []string{"word", "done"},
+			calls: &v1alpha1.SimulatedToolCalls{
+				Conditional: conditional, Fixed: callsOf("a"),
+			}, input: "word", want: []string{"word", "done"},
 		},
 		"fixed without a rule that applies": {
-			calls: &v1alpha1.SimulatedToolCalls{Conditional: conditional, Fixed: callsOf("a")}, input: "else", want: []string{"a", "a"},
+			calls: &v1alpha1.SimulatedToolCalls{
+				Conditional: conditional, Fixed: callsOf("a"),
+			}, input: "else", want: []string{"a", "a"},
 		},
 		"sequence without a rule that applies": {
-			calls: &v1alpha1.SimulatedToolCalls{Conditional: conditional, Sequence: []v1alpha1.SimulatedStep{step("s"), step()}}, input: "else",
+			calls: &v1alpha1.SimulatedToolCalls{
+				Conditional: conditional, Sequence: []v1alpha1.SimulatedStep{step("s"), step()},
+			}, input: "else",
 			want: []string{"s", "done", "s"},
 		},
 	} {
@@ -216,7 +240,9 @@ func TestToolCallsByIteration(t *testing.T) {
 
 func TestAnAnswerWithCallsHasNoText(t *testing.T) {
 	for _, response := range []*v1alpha1.SimulatedResponse{
-		nil, {Text: "so"}, {Type: v1alpha1.SimulatedResponseTypeEcho}, {Type: v1alpha1.SimulatedResponseTypeError, Text: "broken"},
+		nil, {Text: "so"}, {Type: v1alpha1.SimulatedResponseTypeEcho}, {
+			Type: v1alpha1.SimulatedResponseTypeError, Text: "broken",
+		},
 	} {
 		driver := play(
 			t,

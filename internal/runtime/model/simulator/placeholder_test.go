@@ -22,7 +22,8 @@ func TestExpand(t *testing.T) {
 		want     string
 	}{
 		"no placeholder": {
-			text: "plain {{}} {{tool:}} {{Input}} {{ input }} {tool:a}", want: "plain {{}} {{tool:}} {{Input}} {{ input }} {tool:a}",
+			text: "plain {{}} {{tool:}} {{Input}} {{ input }} {tool:a}",
+			want: "plain {{}} {{tool:}} {{Input}} {{ input }} {tool:a}",
 		},
 		"the input": {text: "<{{input}}>", messages: []event.Message{user("old"), user("new")}, want: "<new>"},
 		"no image":  {text: "<{{images}}>", messages: []event.Message{user("hi")}, want: "<(no image)>"},
@@ -37,7 +38,9 @@ func TestExpand(t *testing.T) {
 		"no locale":       {text: "<{{locale}}>", want: "<(no locale)>"},
 		"no input at all": {text: "<{{input}}>", want: "<>"},
 		"the result of a tool": {
-			text: "{{tool:a}}/{{tool:b}}", messages: []event.Message{user("hi"), result("a", "1"), result("b", "2")}, want: "1/2",
+			text: "{{tool:a}}/{{tool:b}}", messages: []event.Message{
+				user("hi"), result("a", "1"), result("b", "2"),
+			}, want: "1/2",
 		},
 		"the newest result": {
 			text: "{{tool:a}}", messages: []event.Message{user("hi"), result("a", "1"), result("a", "2")}, want: "2",
@@ -58,28 +61,38 @@ func TestExpand(t *testing.T) {
 			text: "{{tool:a}}", messages: []event.Message{user("hi"), result("a", "1"), user("again")}, want: "(no result)",
 		},
 		"the error of a call that failed": {
-			text: "{{tool:a}}", messages: []event.Message{user("hi"), result("a", "1"), failed("a", "no such word")}, want: "no such word",
+			text: "{{tool:a}}", messages: []event.Message{
+				user("hi"), result("a", "1"), failed("a", "no such word"),
+			}, want: "no such word",
 		},
 		"a newer result beats an older error": {
 			text: "{{tool:a}}", messages: []event.Message{user("hi"), failed("a", "no"), result("a", "1")}, want: "1",
 		},
 		"what the assistant says is no result": {
-			text: "{{tool:a}}", messages: []event.Message{user("hi"), result("a", "1"), {Role: event.RoleAssistant, Content: []event.Part{event.Text("2")}}}, want: "1",
+			text: "{{tool:a}}", messages: []event.Message{
+				user("hi"), result("a", "1"), {Role: event.RoleAssistant, Content: []event.Part{event.Text("2")}},
+			}, want: "1",
 		},
 		"a result between fences": {
 			text:     "{{tool:a}} {{tool:b}}",
 			messages: event.Fenced([]event.Message{user("hi"), result("a", "1\n"), failed("b", "no")}), want: "1 no",
 		},
 		"several text parts": {
-			text:     "{{tool:a}}",
-			messages: []event.Message{user("hi"), {Role: event.RoleToolResult, ToolName: "a", Content: []event.Part{event.Text("1"), event.Text("2")}}},
-			want:     "1\n2",
+			text: "{{tool:a}}",
+			messages: []event.Message{
+				user("hi"), {Role: event.RoleToolResult, ToolName: "a", Content: []event.Part{event.Text("1"), event.Text("2")}},
+			},
+			want: "1\n2",
 		},
 		"a placeholder in a value stays as it is": {
-			text: "{{tool:a}} {{input}}", messages: []event.Message{user("{{tool:a}}"), result("a", "{{input}}")}, want: "{{input}} {{tool:a}}",
+			text: "{{tool:a}} {{input}}", messages: []event.Message{
+				user("{{tool:a}}"), result("a", "{{input}}"),
+			}, want: "{{input}} {{tool:a}}",
 		},
 		"values do not join into a placeholder": {
-			text: "{{tool:a}}{{tool:b}}", messages: []event.Message{user("hi"), result("a", "{{inp"), result("b", "ut}}")}, want: "{{input}}",
+			text: "{{tool:a}}{{tool:b}}", messages: []event.Message{
+				user("hi"), result("a", "{{inp"), result("b", "ut}}"),
+			}, want: "{{input}}",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,14 +122,20 @@ func TestArguments(t *testing.T) {
 	}{
 		"none are an empty object":    {want: `{}`},
 		"raw ones stay byte for byte": {call: v1alpha1.SimulatedToolCall{RawArguments: &raw}, want: raw},
-		"keys keep their order":       {call: arguments(`{ "b" : 1, "a" : [true, null, 1.50] }`), want: `{"b":1,"a":[true,null,1.50]}`},
+		"keys keep their order": {
+			call: arguments(`{ "b" : 1, "a" : [true, null, 1.50] }`), want: `{"b":1,"a":[true,null,1.50]}`,
+		},
 		"strings at any depth": {
 			call: arguments(`{"a":["{{input}}",{"b":"<{{tool:t}}>"}]}`), want: `{"a":["say \"hi\"\\\n",{"b":"<7 & 8>"}]}`,
 		},
 		"keys are not strings to replace": {
-			call: arguments(`{"{{input}}":"x","{{tool:t}}":{"{{input}}":1}}`), want: `{"{{input}}":"x","{{tool:t}}":{"{{input}}":1}}`,
+			call: arguments(
+				`{"{{input}}":"x","{{tool:t}}":{"{{input}}":1}}`,
+			), want: `{"{{input}}":"x","{{tool:t}}":{"{{input}}":1}}`,
 		},
-		"escapes of other strings stay":      {call: arguments(`{"a":"\u0041\/ \"{","b":"{{tool:t}}"}`), want: `{"a":"\u0041\/ \"{","b":"7 & 8"}`},
+		"escapes of other strings stay": {
+			call: arguments(`{"a":"\u0041\/ \"{","b":"{{tool:t}}"}`), want: `{"a":"\u0041\/ \"{","b":"7 & 8"}`,
+		},
 		"a placeholder written with escapes": {call: arguments(`{"a":"\u007b{tool:t}}"}`), want: `{"a":"7 & 8"}`},
 		"a string that ends like a key":      {call: arguments(`{"a":"x:","b":["y"]}`), want: `{"a":"x:","b":["y"]}`},
 	} {

@@ -41,12 +41,20 @@ func run(t *testing.T, d *definition.Definition, arguments string) (tool.Outcome
 func TestTheCurrentTime(t *testing.T) {
 	d := definitionOf(t, "current_time", "get_current_time")
 	for name, test := range map[string]struct{ arguments, want string }{
-		"in UTC":        {`{}`, `{"datetime":"2031-05-04T12:00:00Z","format":"iso8601","timezone":"UTC"}`},
-		"elsewhere":     {`{"timezone": "America/New_York"}`, `{"datetime":"2031-05-04T08:00:00-04:00","format":"iso8601","timezone":"America/New_York"}`},
-		"in seconds":    {`{"format": "unix"}`, `{"timestamp":1935662400,"format":"unix","timezone":"UTC"}`},
-		"for people":    {`{"format": "human", "timezone": "Europe/Berlin"}`, `{"datetime":"Sunday, May 4, 2031 at 14:00:00 CEST","format":"human","timezone":"Europe/Berlin"}`},
-		"of no zone":    {`{"timezone": ""}`, `{"datetime":"2031-05-04T12:00:00Z","format":"iso8601","timezone":"UTC"}`},
-		"with a reason": {`{"human_intent": "plan the day"}`, `{"datetime":"2031-05-04T12:00:00Z","format":"iso8601","timezone":"UTC"}`},
+		"in UTC": {`{}`, `{"datetime":"2031-05-04T12:00:00Z","format":"iso8601","timezone":"UTC"}`},
+		"elsewhere": {
+			`{"timezone": "America/New_York"}`,
+			`{"datetime":"2031-05-04T08:00:00-04:00","format":"iso8601","timezone":"America/New_York"}`,
+		},
+		"in seconds": {`{"format": "unix"}`, `{"timestamp":1935662400,"format":"unix","timezone":"UTC"}`},
+		"for people": {
+			`{"format": "human", "timezone": "Europe/Berlin"}`,
+			`{"datetime":"Sunday, May 4, 2031 at 14:00:00 CEST","format":"human","timezone":"Europe/Berlin"}`,
+		},
+		"of no zone": {`{"timezone": ""}`, `{"datetime":"2031-05-04T12:00:00Z","format":"iso8601","timezone":"UTC"}`},
+		"with a reason": {
+			`{"human_intent": "plan the day"}`, `{"datetime":"2031-05-04T12:00:00Z","format":"iso8601","timezone":"UTC"}`,
+		},
 	} {
 		outcome, defect := run(t, d, test.arguments)
 		if defect != nil || outcome.State != v1alpha1.ToolCallStateSucceeded ||
@@ -72,11 +80,22 @@ func TestTheListOfTasks(t *testing.T) {
 		statuses []string
 		counts   string
 	}{
-		"none":             {nil, `"total_tasks":0,"pending":0,"in_progress":0,"completed":0,`},
-		"one at a time":    {[]string{"completed", "in_progress", "pending", "pending"}, `"total_tasks":4,"pending":2,"in_progress":1,"completed":1,`},
-		"all done":         {[]string{"completed"}, `"total_tasks":1,"pending":0,"in_progress":0,"completed":1,`},
-		"none is begun":    {[]string{"pending"}, `"total_tasks":1,"pending":1,"in_progress":0,"completed":0,"warning":"No task is in_progress. Mark the one that you work on.",`},
-		"two at one time":  {[]string{"in_progress", "in_progress"}, `"total_tasks":2,"pending":0,"in_progress":2,"completed":0,"warning":"More than one task is in_progress. Work on one at a time.",`},
+		"none": {nil, `"total_tasks":0,"pending":0,"in_progress":0,"completed":0,`},
+		"one at a time": {
+			[]string{"completed", "in_progress", "pending", "pending"},
+			`"total_tasks":4,"pending":2,"in_progress":1,"completed":1,`,
+		},
+		"all done": {[]string{"completed"}, `"total_tasks":1,"pending":0,"in_progress":0,"completed":1,`},
+		"none is begun": {
+			[]string{"pending"},
+			`"total_tasks":1,"pending":1,"in_progress":0,"completed":0,` +
+				`"warning":"No task is in_progress. Mark the one that you work on.",`,
+		},
+		"two at one time": {
+			[]string{"in_progress", "in_progress"},
+			`"total_tasks":2,"pending":0,"in_progress":2,"completed":0,` +
+				`"warning":"More than one task is in_progress. Work on one at a time.",`,
+		},
 		"one, and no more": {[]string{"in_progress"}, `"total_tasks":1,"pending":0,"in_progress":1,"completed":0,`},
 	} {
 		tasks := make([]string, len(test.statuses))

@@ -115,9 +115,11 @@ func TestAResultThatIsCut(t *testing.T) {
 		output string
 		want   []event.Part
 	}{
-		"the only image":       {`[{"type":"image","mimeType":"image/png","data":"` + pngData + long + `"}]`, nil},
-		"an image with _meta":  {`[{"_meta":"a","type":"image","data":"` + long + `"}]`, nil},
-		"an image in the end":  {`[` + said + `, {"type":"image","data":"` + long + `"}]`, []event.Part{event.Text("before")}},
+		"the only image":      {`[{"type":"image","mimeType":"image/png","data":"` + pngData + long + `"}]`, nil},
+		"an image with _meta": {`[{"_meta":"a","type":"image","data":"` + long + `"}]`, nil},
+		"an image in the end": {
+			`[` + said + `, {"type":"image","data":"` + long + `"}]`, []event.Part{event.Text("before")},
+		},
 		"a text after images":  {`[` + pngBlock + `,{"type":"text","text":"` + long + `"}]`, []event.Part{png}},
 		"one of several":       {`[` + gifBlock + `,{"data":"` + long + `","type":"image"}]`, []event.Part{gif}},
 		"a list without end":   {`[` + pngBlock + strings.Repeat(" ", len(long)), []event.Part{png}},

@@ -33,13 +33,19 @@ func TestACallIsPinnedToWhatItsToolRuns(t *testing.T) {
 		"nothing changed":     {func(*v1alpha1.Tool) {}, true},
 		"another description": {func(o *v1alpha1.Tool) { o.Spec.Description = "Pays somebody." }, true},
 		"another text of the schema": {func(o *v1alpha1.Tool) {
-			o.Spec.InputSchema.Raw = []byte(`{"type": "object", "title": "x", "properties": {"city": {"type": "string", "description": "Where."}}}`)
+			o.Spec.InputSchema.Raw = []byte(
+				`{"type": "object", "title": "x", "properties": {"city": {"type": "string", "description": "Where."}}}`,
+			)
 		}, true},
-		"another time for an approval": {func(o *v1alpha1.Tool) { o.Spec.ApprovalTimeout = &metav1.Duration{Duration: time.Hour} }, true},
-		"another class":                {func(o *v1alpha1.Tool) { o.Spec.ConcurrencyClass = "bank" }, true},
-		"the default class by name":    {func(o *v1alpha1.Tool) { o.Spec.SideEffect = v1alpha1.SideEffectAtMostOnce }, true},
+		"another time for an approval": {
+			func(o *v1alpha1.Tool) { o.Spec.ApprovalTimeout = &metav1.Duration{Duration: time.Hour} }, true,
+		},
+		"another class":             {func(o *v1alpha1.Tool) { o.Spec.ConcurrencyClass = "bank" }, true},
+		"the default class by name": {func(o *v1alpha1.Tool) { o.Spec.SideEffect = v1alpha1.SideEffectAtMostOnce }, true},
 		"an argument becomes a variable": {func(o *v1alpha1.Tool) {
-			o.Spec.InputSchema.Raw = []byte(`{"type": "object", "properties": {"city": {"type": "string"}, "LD_PRELOAD": {"type": "string"}}}`)
+			o.Spec.InputSchema.Raw = []byte(
+				`{"type": "object", "properties": {"city": {"type": "string"}, "LD_PRELOAD": {"type": "string"}}}`,
+			)
 		}, false},
 		"another image":       {func(o *v1alpha1.Tool) { o.Spec.Job.Image = "evil.example/pay:1" }, false},
 		"another argument":    {func(o *v1alpha1.Tool) { o.Spec.Job.Args = []string{"--all"} }, false},

@@ -18,11 +18,11 @@ import (
 //   - github.com/anthropics/anthropic-sdk-python/issues/1598 (2026-08): a signature that does not belong to the text,
 //     the model or the account;
 //   - github.com/modelflow-ai/.github/pull/158: a thought without a signature cannot be given back;
-//   - github.com/vercel/ai/pull/12419 (2026-02), which cites the API reference: metadata has user_id alone, of at most 256
-//     characters; github.com/BerriAI/litellm/pull/11432 (2025-06): it is no address of a person;
+//   - github.com/vercel/ai/pull/12419 (2026-02), which cites the API reference: metadata has user_id alone, of at most
+//     256 characters; github.com/BerriAI/litellm/pull/11432 (2025-06): it is no address of a person;
 //   - the words of public clients of the API (read 2026-11): an image at an address that cannot be fetched;
-//   - github.com/anthropics/claude-code/issues/3073 (2025-07), 12750 (2025-11) and 13131 (2025-12): the formats of images,
-//     also within a result, that they are not empty, and that they are of the format that is given;
+//   - github.com/anthropics/claude-code/issues/3073 (2025-07), 12750 (2025-11) and 13131 (2025-12): the formats of
+//     images, also within a result, that they are not empty, and that they are of the format that is given;
 //   - the SDK's description of max_tokens, budget_tokens, tool_use.id and roles (anthropic-sdk-go v1.84.0).
 type Anthropic struct{}
 

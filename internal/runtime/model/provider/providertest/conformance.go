@@ -266,7 +266,8 @@ func identified(t *testing.T, s Subject) {
 	}
 }
 
-// expiredImage: the driver reports that an image could not be fetched, and the same conversation without it is accepted.
+// expiredImage: the driver reports that an image could not be fetched, and the same conversation without it is
+// accepted.
 func expiredImage(t *testing.T, s Subject) {
 	const url = "https://example.org/ship.jpg"
 	p := s.play(t, Step{says("A ship.")}, Step{says("It was old.")})

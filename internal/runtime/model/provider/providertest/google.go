@@ -16,10 +16,10 @@ import (
 // and that there are as many results as calls, is from ai.google.dev/api/caching#Part and
 // ai.google.dev/gemini-api/docs/function-calling (read 2026-11). It has no field for the user: labels are for another
 // backend (github.com/googleapis/python-genai/issues/2296, read 2026-11). Images of a result are nested within it, not
-// beside it (github.com/google-gemini/gemini-cli/issues/17068, 2026-01; github.com/BerriAI/litellm/pull/29324, 2026-05),
-// without names, to which it has no reference (github.com/googleapis/python-genai/issues/2792, 2026-07); the formats are
-// those of ai.google.dev/gemini-api/docs/image-understanding (as quoted in github.com/microsoft/vscode/issues/286628,
-// 2026-01).
+// beside it (github.com/google-gemini/gemini-cli/issues/17068, 2026-01; github.com/BerriAI/litellm/pull/29324,
+// 2026-05), without names, to which it has no reference (github.com/googleapis/python-genai/issues/2792, 2026-07); the
+// formats are those of ai.google.dev/gemini-api/docs/image-understanding (as quoted in
+// github.com/microsoft/vscode/issues/286628, 2026-01).
 type Google struct{}
 
 // placeholder stands for the signature of a call that another model made.

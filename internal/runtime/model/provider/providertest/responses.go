@@ -11,18 +11,19 @@ import (
 
 // Responses plays OpenAI's Responses API without storage, for a model that reasons. What it refuses is from
 //
-//   - github.com/microsoft/agent-framework-go/pull/784 (2026-08): a reasoning item has its id and a summary, which may be
-//     empty, and no text;
-//   - github.com/vercel/ai/issues/7543 (2025-07): an item that is only named by its id is not found, as nothing is stored;
+//   - github.com/microsoft/agent-framework-go/pull/784 (2026-08): a reasoning item has its id and a summary, which may
+//     be empty, and no text;
+//   - github.com/vercel/ai/issues/7543 (2025-07): an item that is only named by its id is not found, as nothing is
+//     stored;
 //   - github.com/coder/mux/pull/59 (2025-10): reasoning has the item behind it that it was given with;
 //   - github.com/openai/codex/issues/8145 (2025-12): encrypted content that cannot be verified;
-//   - openrouter.ai/docs/cookbook/evaluate-and-optimize/model-migrations/gpt-5-4 (read 2026-11) and the SDK's description
-//     of phase: every message of the model comes back with the phase that it was given with, and no other message has one.
-//     The API answers worse without it; the double refuses;
-//   - help.openai.com/en/articles/5428082 (read 2026-11): safety_identifier is a hash, or the id of a session; with at most
-//     64 characters (hexdocs.pm/ex_openai, CreateModelResponseProperties, read 2026-11);
-//   - github.com/openai/openai-dotnet/issues/759 (2025-10), which cites the API reference: the output of a call is a text,
-//     or a list of texts, images and files;
+//   - openrouter.ai/docs/cookbook/evaluate-and-optimize/model-migrations/gpt-5-4 (read 2026-11) and the SDK's
+//     description of phase: every message of the model comes back with the phase that it was given with, and no other
+//     message has one. The API answers worse without it; the double refuses;
+//   - help.openai.com/en/articles/5428082 (read 2026-11): safety_identifier is a hash, or the id of a session; with at
+//     most 64 characters (hexdocs.pm/ex_openai, CreateModelResponseProperties, read 2026-11);
+//   - github.com/openai/openai-dotnet/issues/759 (2025-10), which cites the API reference: the output of a call is a
+//     text, or a list of texts, images and files;
 //   - the SDK's description of input items, tools, store and include (openai-go v3.96.0).
 type Responses struct{}
 
@@ -48,7 +49,8 @@ func (Responses) RefusesReasoning() *Refusal {
 	return refusedByResponses(
 		"invalid_encrypted_content",
 		"",
-		"The encrypted content gAAA...DQ== could not be verified. Reason: Encrypted content could not be decrypted or parsed.",
+		"The encrypted content gAAA...DQ== could not be verified. Reason: Encrypted content could not be decrypted or "+
+			"parsed.",
 	)
 }
 
