@@ -48,6 +48,9 @@ type Options struct {
 	// then act under the manager's account, and the kit under the cluster's: cfg must be allowed to impersonate them. A
 	// test's own clients are refused what users are refused.
 	Policies bool
+	// Providers are the drivers for Models of real providers: those of package capstantest/providers. Default: none, so
+	// that only Models of provider Simulated are ready, and the SDKs of the providers are not compiled.
+	Providers Providers
 	// Prompts receives all model requests before the models respond. It is called from several goroutines at once.
 	// Default: none.
 	Prompts func(Prompt)
@@ -147,17 +150,13 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("opening the journal: %w", err)
 	}
-	models := controller.Models()
-	if o.Prompts != nil {
-		models = observed(o.Prompts)
-	}
 	err = controller.Setup(ctx, mgr, controller.Options{
 		Store:          store,
 		Logs:           k.player,
 		Launcher:       tool.Launcher{Image: "capstan.dev/launcher:test", Delivery: tool.DeliveryImageVolume},
 		MaxActiveTurns: o.MaxActiveTurns,
 		JobRetention:   o.JobRetention,
-		Models:         models,
+		Models:         o.models(),
 		Egress:         egress.New(egress.Options{Allow: o.EgressAllow, Roots: o.EgressRoots}),
 		Clock:          o.Clock.Now,
 		Jumps: func(lookAgain func(context.Context) error) {

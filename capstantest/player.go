@@ -22,17 +22,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	"github.com/capstan-dev/capstan/capstantest/job"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
 // Call is a tool call that runs as a Job.
-type Call = inprocess.Call
+type Call = job.Call
 
 // JobRunner returns the result of a tool call: the tool's stdout and stderr, and its exit code. It may take its time.
 // The same function serves package inprocess.
-type JobRunner = inprocess.JobRunner
+type JobRunner = job.Runner
 
 // player stands in for Job controller, scheduler, kubelet and garbage collector.
 type player struct {

@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 )
+
+// Providers are the drivers of model providers. Package capstantest/providers has them.
+type Providers = model.Registry
 
 // Prompt is the input of one model call.
 type Prompt struct {
@@ -26,16 +30,20 @@ type Prompt struct {
 	Messages []string
 }
 
-// observed are the models of the manager, which pass each prompt to an observer before the call.
-func observed(show func(Prompt)) model.Registry {
-	models := controller.Models()
+// models returns the drivers of the kit, which pass each prompt to an observer before the call, if there is one.
+func (o Options) models() model.Registry {
+	models := simulator.Registry()
+	maps.Copy(models, o.Providers)
+	if o.Prompts == nil {
+		return models
+	}
 	for provider, factory := range models {
 		models[provider] = func(m *v1alpha1.Model, access model.Access) (model.Driver, error) {
 			driver, err := factory(m, access)
 			if err != nil {
 				return nil, err
 			}
-			return &observedDriver{Driver: driver, show: show}, nil
+			return &observedDriver{Driver: driver, show: o.Prompts}, nil
 		}
 	}
 	return models

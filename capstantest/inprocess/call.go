@@ -4,40 +4,17 @@ import (
 	"context"
 	"slices"
 
+	"github.com/capstan-dev/capstan/capstantest/job"
 	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
 // Call is a tool call that runs as a Job in a cluster.
-type Call struct {
-	// Namespace of the Turn.
-	Namespace string
-	// Turn, Session and Tool are names.
-	Turn, Session, Tool string
-	// ID of the call, and which Attempt of it this is, from 1.
-	ID      string
-	Attempt int
-	// Image and Command of the Tool, the command with its arguments.
-	Image   string
-	Command []string
-	// Arguments as the tool gets them, byte for byte, at most 96 KiB.
-	Arguments string
-	// IdempotencyKey is the same for every attempt of a call, and differs between calls: CAPSTAN_IDEMPOTENCY_KEY of a
-	// container.
-	IdempotencyKey string
-	// Locale that the user is to be answered in: CAPSTAN_LOCALE of a container. Empty for none.
-	Locale string
-	// Context ends when the tool is stopped: its pod is deleted, the Turn has ended, or its timeout has passed. A
-	// capstantest.Match gets none.
-	Context context.Context
-}
+type Call = job.Call
 
-// JobRunner returns the result of a tool call: the tool's stdout and stderr, and its exit code. With exit code 0 the
-// result is stdout, of which the model is shown at most 64 KiB; with any other it is an error that carries the end of
-// stderr. It may block. In process, a call whose function panics fails, or, for an AtMostOnce Tool, has an unknown
-// outcome; a function that exceeds its timeout is abandoned.
-type JobRunner func(call Call) (stdout, stderr string, exit int)
+// JobRunner returns the result of a tool call: see job.Runner.
+type JobRunner = job.Runner
 
 // callOf is a call for the function that replaces its container.
 func callOf(ctx context.Context, j inprocess.Job) Call {

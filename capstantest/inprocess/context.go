@@ -43,7 +43,7 @@ func (r *Runtime) LoadContext(ctx context.Context, session string) (*Context, er
 	if err != nil {
 		return nil, fmt.Errorf("loading the context: %w", err)
 	}
-	resolved, err := r.built.resolve(of)
+	resolved, err := r.built.resolve(ctx, of)
 	if err != nil {
 		return nil, fmt.Errorf("loading the context: %w", err)
 	}

@@ -2,15 +2,19 @@ package inprocess_test
 
 import (
 	"context"
+	"net/http"
 	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/clock"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	"github.com/capstan-dev/capstan/capstantest/providers"
 )
 
 // within waits for a channel to be closed, for no longer than a Turn takes.
@@ -159,10 +163,8 @@ func TestABlockedTurnStartsNoFurtherCall(t *testing.T) {
 	}
 }
 
-// A call that can be retried is not before its time, which the status shows.
-func TestARetryWaitsForItsTime(t *testing.T) {
-	c := clock.New(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
-	unreachable := `
+// unreachable is a Session with an HTTP tool whose server does not exist.
+const unreachable = `
 apiVersion: capstan.dev/v1alpha1
 kind: Tool
 metadata: {name: weather}
@@ -173,6 +175,10 @@ kind: Session
 metadata: {name: demo}
 spec: {harnessRef: {name: base}, tools: [{name: weather}]}
 `
+
+// A call that can be retried is not before its time, which the status shows.
+func TestARetryWaitsForItsTime(t *testing.T) {
+	c := clock.New(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 	runtime := start(t, inprocess.WithClock(c), inprocess.WithYAML(unreachable),
 		inprocess.WithSimulation(calling([]string{"weather"})),
 		inprocess.WithEgressAllow(netip.MustParsePrefix("127.0.0.0/8")))
@@ -188,5 +194,49 @@ spec: {harnessRef: {name: base}, tools: [{name: weather}]}
 	turn := await(t, runtime, "demo-1", ended)
 	if call := turn.Status.ToolCalls[0]; call.Reason != v1alpha1.ToolCallReasonConnectionFailed {
 		t.Errorf("the call is %+v", call)
+	}
+}
+
+// The pauses begin while RunTurn runs, where no caller can advance the clock at the right moment.
+func TestNoCallerWaitsForPauses(t *testing.T) {
+	url, requests, reaches := guardedSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	model := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "real"}}
+	model.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
+	model.Spec = v1alpha1.ModelSpec{
+		Provider: v1alpha1.ModelProviderOpenAI, Model: "m", BaseURL: url + "/v1",
+		SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
+	}
+	begin := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, test := range map[string]struct {
+		options []inprocess.Option
+		reason  string
+		pauses  time.Duration
+	}{
+		"of a tool": {[]inprocess.Option{
+			inprocess.WithYAML(unreachable), inprocess.WithSimulation(calling([]string{"weather"})),
+		}, "True EndTurn", 65 * time.Second},
+		"of a model": {[]inprocess.Option{
+			inprocess.WithObjects(model), inprocess.WithProviders(providers.All()),
+			inprocess.WithSecret("key", map[string]string{"token": "x"}),
+		}, "False ProviderUnavailable", 21 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clock.New(begin)
+			began := time.Now()
+			options := append(append(test.options, reaches...), inprocess.WithClock(c), inprocess.WithoutPauses())
+			turn := run(t, start(t, options...), message("demo-1", "Go."))
+			if reason(turn) != test.reason {
+				t.Errorf("the Turn ended with %s: %+v", reason(turn), turn.Status)
+			}
+			passed := c.Now().Sub(begin)
+			if took := time.Since(began); passed < test.pauses || took > test.pauses/2 {
+				t.Errorf("the clock moved by %s in %s, want at least %s, and no wait for it", passed, took, test.pauses)
+			}
+		})
+	}
+	if requests.Load() < 2 {
+		t.Errorf("the model was called %d times", requests.Load())
 	}
 }

@@ -16,6 +16,14 @@ type (
 	Request = model.Request
 	// Response is the model's response. Its FinishReason may be empty.
 	Response = model.Response
+	// Partial is the part of a response that has arrived.
+	Partial = model.Partial
+	// Content is one part of a response, in the provider's order.
+	Content = model.Content
+	// Reasoning is the reasoning of a model, which is sent back to it.
+	Reasoning = event.Reasoning
+	// Phase is the provider's mark of a text.
+	Phase = event.Phase
 	// ToolDefinition is the definition of a tool for the model.
 	ToolDefinition = model.ToolDefinition
 	// ModelToolCall is a tool call that the model requests.
@@ -31,6 +39,12 @@ type (
 	// MessageToolCall is one tool call that an assistant message makes.
 	MessageToolCall = event.ToolCall
 )
+
+// Event is an event of a Session.
+type Event = event.Event
+
+// Providers are the drivers of model providers. Package capstantest/providers has them.
+type Providers = model.Registry
 
 // Answer is a model that is a function: it returns one response, or the error of the provider. It is called from
 // several goroutines at once, and must end soon after its context does. The code of the Turn's error is that of the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	"github.com/capstan-dev/capstan/capstantest/providers"
 )
 
 const realModel = `
@@ -161,5 +162,38 @@ func TestTurnsOfTheManifestsCanBeRun(t *testing.T) {
 	}
 	if runtime.Turn("demo-2") != nil {
 		t.Error("there is a Turn that nobody gave")
+	}
+}
+
+func TestARealModelNeedsADriver(t *testing.T) {
+	keyed := []inprocess.Option{
+		inprocess.WithYAML(base), inprocess.WithYAML(realModel), inprocess.WithSecret("key", map[string]string{"token": "x"}),
+	}
+	_, err := inprocess.New(t.Context(), keyed...)
+	if err == nil || !strings.Contains(err.Error(), `no driver for provider "Anthropic"`) ||
+		!strings.Contains(err.Error(), "capstantest/providers") {
+		t.Errorf("without drivers: %v", err)
+	}
+	if _, err = inprocess.New(t.Context(), append(keyed, inprocess.WithProviders(providers.All()))...); err != nil {
+		t.Errorf("with drivers: %v", err)
+	}
+	if _, err = inprocess.New(t.Context(), append(keyed, inprocess.WithProviders(nil))...); err == nil {
+		t.Error("WithProviders accepts nil")
+	}
+}
+
+func TestAFunctionTakesPrecedenceOverADriver(t *testing.T) {
+	function := inprocess.WithAnswer(v1alpha1.ModelProviderAnthropic,
+		func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) {
+			return &inprocess.Response{Text: "from the function"}, nil
+		})
+	drivers := inprocess.WithProviders(providers.All())
+	for name, options := range map[string][]inprocess.Option{
+		"first": {function, drivers}, "last": {drivers, function},
+	} {
+		runtime := start(t, append(options, inprocess.WithYAML(realModel))...)
+		if turn := run(t, runtime, message("demo-1", "Go.")); turn.Status.Output != "from the function" {
+			t.Errorf("with the function %s, the Turn is %+v", name, turn.Status)
+		}
 	}
 }

@@ -175,22 +175,36 @@ func all[T apivalidation.Object](s *objects) []T {
 }
 
 // Harness implements config.Source.
-func (s *objects) Harness(name string) (*v1alpha1.Harness, error) {
+func (s *objects) Harness(_ context.Context, name string) (*v1alpha1.Harness, error) {
 	return get[*v1alpha1.Harness](s, name), nil
 }
 
 // Agent implements config.Source.
-func (s *objects) Agent(name string) (*v1alpha1.Agent, error) {
+func (s *objects) Agent(_ context.Context, name string) (*v1alpha1.Agent, error) {
 	return get[*v1alpha1.Agent](s, name), nil
 }
 
 // Tool implements config.Source.
-func (s *objects) Tool(name string) (*v1alpha1.Tool, error) {
+func (s *objects) Tool(_ context.Context, name string) (*v1alpha1.Tool, error) {
 	return get[*v1alpha1.Tool](s, name), nil
 }
 
+// Model implements config.Source.
+func (s *objects) Model(ctx context.Context, name string) (*v1alpha1.Model, error) {
+	models, err := s.Models(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range models {
+		if models[i].Name == name {
+			return &models[i], nil
+		}
+	}
+	return nil, nil
+}
+
 // Models implements config.Source.
-func (s *objects) Models() ([]v1alpha1.Model, error) {
+func (s *objects) Models(ctx context.Context) ([]v1alpha1.Model, error) {
 	found := all[*v1alpha1.Model](s)
 	models := make([]v1alpha1.Model, len(found))
 	for i, m := range found {
@@ -198,7 +212,7 @@ func (s *objects) Models() ([]v1alpha1.Model, error) {
 		if s.keyless[m.Spec.Provider] {
 			models[i].Spec.SecretKeyRef = nil
 		}
-		if err := s.observeKey(&models[i]); err != nil {
+		if err := s.observeKey(ctx, &models[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -206,11 +220,11 @@ func (s *objects) Models() ([]v1alpha1.Model, error) {
 }
 
 // observeKey sets the Ready condition of a Model that needs an API key, which changes with its Secret.
-func (s *objects) observeKey(m *v1alpha1.Model) error {
+func (s *objects) observeKey(ctx context.Context, m *v1alpha1.Model) error {
 	if m.Spec.SecretKeyRef == nil || !meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady) {
 		return nil
 	}
-	missing := s.checkKey(context.Background(), m)
+	missing := s.checkKey(ctx, m)
 	if missing == nil {
 		return nil
 	}

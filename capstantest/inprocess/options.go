@@ -39,6 +39,7 @@ type builder struct {
 	tools          map[string]JobRunner
 	otherTools     JobRunner
 	egress         egress.Options
+	withoutPauses  bool
 	defaultSession string
 	log            *slog.Logger
 	// steps runs the steps.
@@ -112,6 +113,15 @@ func WithClock(c *clock.Clock) Option {
 	}
 }
 
+// WithoutPauses advances the clock to the end of each pause before another attempt of a tool call or a model call, so
+// that no caller waits for it. Time limits and waits for users are no pauses.
+func WithoutPauses() Option {
+	return func(b *builder) error {
+		b.withoutPauses = true
+		return nil
+	}
+}
+
 // WithStore keeps the journal in a Store. Default: one of NewMemoryStore, for this Runtime alone (RT-08).
 func WithStore(s Store) Option {
 	return func(b *builder) error {
@@ -132,6 +142,22 @@ func WithAnswer(provider v1alpha1.ModelProvider, answer Answer) Option {
 		}
 		b.models[provider] = answer.factory
 		b.objects.keyless[provider] = true
+		return nil
+	}
+}
+
+// WithProviders sets the drivers for Models of real providers, except for those that WithAnswer replaces: those of
+// package capstantest/providers. Default: none, so that the SDKs of the providers are not compiled.
+func WithProviders(p Providers) Option {
+	return func(b *builder) error {
+		if p == nil {
+			return errors.New("WithProviders: missing drivers")
+		}
+		for provider, factory := range p {
+			if !b.objects.keyless[provider] {
+				b.models[provider] = factory
+			}
+		}
 		return nil
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	"github.com/capstan-dev/capstan/capstantest/providers"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 )
 
@@ -45,7 +46,8 @@ func TestATurnOfAModelThatReasonsHasOneBeginning(t *testing.T) {
 						Description: "Asks. " + edited, Client: &v1alpha1.ClientTool{},
 					}}),
 					inprocess.WithSecret("key", map[string]string{"token": "sk-1"}), inprocess.WithEgressRoots(roots),
-					inprocess.WithEgressAllow(netip.MustParsePrefix("127.0.0.0/8")))
+					inprocess.WithEgressAllow(netip.MustParsePrefix("127.0.0.0/8")),
+					inprocess.WithProviders(providers.All()))
 				turn = run(t, runtime, message("demo-1", "Please rest."))
 				for _, call := range turn.Status.ToolCalls {
 					if step == 2 || call.State.Settled() {

@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
-	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
+	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
@@ -55,19 +55,22 @@ func New(ctx context.Context, options ...Option) (*Runtime, error) {
 			return nil, fmt.Errorf("building the runtime: %w", err)
 		}
 	}
-	if err := b.build(); err != nil {
+	if err := b.build(ctx); err != nil {
 		return nil, fmt.Errorf("building the runtime: %w", err)
 	}
 	r := &Runtime{built: b, steps: b.steps, store: b.store}
-	r.loop = inprocess.New(ctx, inprocess.Options{
-		Steps: r.steps, Objects: b.objects, Clock: b.clock, Jobs: b.jobs, Log: b.log,
-	})
+	o := inprocess.Options{Steps: r.steps, Objects: b.objects, Clock: b.clock, Jobs: b.jobs, Log: b.log}
+	if b.withoutPauses {
+		o.OnPause = b.clock.Set
+	}
+	r.loop = inprocess.New(ctx, o)
 	return r, nil
 }
 
 func newBuilder() *builder {
 	b := &builder{
-		clock: &clock.Clock{}, store: memory.New(), models: drivers.All(), tools: map[string]JobRunner{}, log: slog.Default(),
+		clock: &clock.Clock{}, store: memory.New(), models: simulator.Registry(), tools: map[string]JobRunner{},
+		log: slog.Default(),
 	}
 	b.objects = &objects{
 		namespace: "default", keyless: map[v1alpha1.ModelProvider]bool{}, schemas: tool.NewValidator(),
@@ -77,7 +80,7 @@ func newBuilder() *builder {
 }
 
 // build adds the objects, once all that they depend on is known.
-func (b *builder) build() error {
+func (b *builder) build(ctx context.Context) error {
 	if b.prompts != nil {
 		b.models = observed(b.models, b.prompts)
 	}
@@ -89,7 +92,7 @@ func (b *builder) build() error {
 			return err
 		}
 	}
-	if err := b.simulate(); err != nil {
+	if err := b.simulate(ctx); err != nil {
 		return err
 	}
 	for name := range b.tools {
@@ -100,17 +103,17 @@ func (b *builder) build() error {
 	if b.defaultSession != "" && b.objects.Session(b.defaultSession) == nil {
 		return fmt.Errorf("WithDefaultSession: Session %q does not exist", b.defaultSession)
 	}
-	return b.check()
+	return b.check(ctx)
 }
 
 // simulate adds the simulated Model, as the default one if there is no other.
-func (b *builder) simulate() error {
+func (b *builder) simulate(ctx context.Context) error {
 	if b.simulation == nil {
 		return nil
 	}
 	m := &v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: b.simulation}}
 	m.Name = simulatedModel
-	models, err := b.objects.Models()
+	models, err := b.objects.Models(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,9 +124,9 @@ func (b *builder) simulate() error {
 }
 
 // check returns why a Session cannot be used.
-func (b *builder) check() error {
+func (b *builder) check(ctx context.Context) error {
 	for _, session := range all[*v1alpha1.Session](b.objects) {
-		if _, err := b.resolve(session); err != nil {
+		if _, err := b.resolve(ctx, session); err != nil {
 			return err
 		}
 	}
@@ -140,12 +143,12 @@ var errNoModel = errors.New(
 )
 
 // resolve reads the configuration of a Session. It is an error if the Session cannot be used.
-func (b *builder) resolve(session *v1alpha1.Session) (*config.Resolved, error) {
-	resolved, err := config.Resolve(b.objects, session)
+func (b *builder) resolve(ctx context.Context, session *v1alpha1.Session) (*config.Resolved, error) {
+	resolved, err := config.Resolve(ctx, b.objects, session)
 	if err != nil {
 		return nil, err
 	}
-	switch reason, message := resolved.Problem(session); {
+	switch reason, message := resolved.Problem(); {
 	case reason == v1alpha1.ReasonModelNotFound && resolved.Effective.ModelRef == "":
 		return nil, fmt.Errorf("Session %q: %w", session.Name, errNoModel)
 	case reason != "":
@@ -165,7 +168,11 @@ func (b *builder) newSteps() *step.Runner {
 		Egress:    egress.New(b.egress),
 		Secrets:   func(_ context.Context, _, name string) (*corev1.Secret, error) { return b.objects.secret(name) },
 		Pause: func(ctx context.Context, d time.Duration) error {
-			if b.clock.Reach(ctx, now().Add(d)) {
+			until := now().Add(d)
+			if b.withoutPauses {
+				b.clock.Set(until)
+			}
+			if b.clock.Reach(ctx, until) {
 				return nil
 			}
 			return ctx.Err()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	"github.com/capstan-dev/capstan/capstantest/providers"
 )
 
 // guardedSite is a server of the test, with the options that let a Runtime reach it.
@@ -118,7 +119,8 @@ func TestATurnThatWaitsForASecretCanBeCancelled(t *testing.T) {
 }
 
 func TestASessionWhoseModelHasNoKeyCannotBeUsed(t *testing.T) {
-	_, err := inprocess.New(t.Context(), inprocess.WithYAML(base), inprocess.WithYAML(realModel))
+	_, err := inprocess.New(t.Context(), inprocess.WithYAML(base), inprocess.WithYAML(realModel),
+		inprocess.WithProviders(providers.All()))
 	if err == nil ||
 		!strings.Contains(err.Error(), "(SecretMissing). "+`Secret "key" does not exist. Create it: kubectl`) {
 		t.Errorf("New = %v", err)
@@ -143,7 +145,8 @@ func TestATurnWaitsForTheKeyOfItsModel(t *testing.T) {
 		SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
 	}
 	var runtime *inprocess.Runtime
-	runtime = start(t, append(options, inprocess.WithSimulation(calling([]string{"look"})),
+	runtime = start(t, append(options, inprocess.WithProviders(providers.All()),
+		inprocess.WithSimulation(calling([]string{"look"})),
 		inprocess.WithTools(func(inprocess.Call) (string, string, int) {
 			// The Model gets another spec between the two model calls of the Turn.
 			if err := runtime.Apply(keyed); err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
-	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -41,7 +40,7 @@ func (r *Runtime) RunTurn(ctx context.Context, turn *v1alpha1.Turn) (*v1alpha1.T
 	if err != nil {
 		return nil, fmt.Errorf("running Turn %s: %w", given.Name, err)
 	}
-	if _, err := r.built.resolve(session); err != nil {
+	if _, err := r.built.resolve(ctx, session); err != nil {
 		return nil, fmt.Errorf("running Turn %s: %w", given.Name, err)
 	}
 	given.Namespace, given.UID, given.Generation = session.Namespace, newUID(), 1
@@ -137,7 +136,7 @@ func (r *Runtime) Messages(ctx context.Context, session string) ([]Message, erro
 
 // Events returns the events of a Session, the default one for an empty name, in the order of the journal: those of
 // closed steps (RT-04). The sequence number of an event is its place, from 1 (EVT-02).
-func (r *Runtime) Events(ctx context.Context, session string) ([]event.Event, error) {
+func (r *Runtime) Events(ctx context.Context, session string) ([]Event, error) {
 	of, err := r.session(session)
 	if err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
@@ -146,7 +145,7 @@ func (r *Runtime) Events(ctx context.Context, session string) ([]event.Event, er
 	if err != nil {
 		return nil, fmt.Errorf("reading the events of Session %s: %w", of.Name, err)
 	}
-	var events []event.Event
+	var events []Event
 	for _, step := range steps {
 		events = append(events, step.Events...)
 	}

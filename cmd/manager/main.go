@@ -33,6 +33,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
+	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
 	"github.com/capstan-dev/capstan/internal/version"
 )
 
@@ -74,7 +75,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	o.controllers.Metrics = metrics.Registry
+	o.controllers.Metrics, o.controllers.Models = metrics.Registry, drivers.All()
 	metrics.Registry.MustRegister(version.Get().Metric())
 	if o.controllers.Store, err = journalkubernetes.ForConfig(config, mgr.GetHTTPClient()); err != nil {
 		return fmt.Errorf("opening the journal: %w", err)

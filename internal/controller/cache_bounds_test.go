@@ -1,9 +1,9 @@
 package controller
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/reference"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 )
 
@@ -40,26 +40,16 @@ func listedLayer(of int) v1alpha1.ConfigLayer {
 	return layer
 }
 
-// extracted collects the functions by which a cache indexes a kind.
-type extracted map[string]client.IndexerFunc
-
-func (e extracted) IndexField(_ context.Context, _ client.Object, field string, values client.IndexerFunc) error {
-	e[field] = values
-	return nil
-}
-
-// indexes are those of the cache for objects with a layer: each value is a key in its namespace, and one in all of
-// them.
-func indexes(t *testing.T, layer func(client.Object) v1alpha1.ConfigLayer) toolscache.Indexers {
-	t.Helper()
-	fields, indexers := extracted{}, toolscache.Indexers{}
-	if err := reference.Index(t.Context(), fields, nil, layer); err != nil {
-		t.Fatal(err)
-	}
-	for field, values := range fields {
-		indexers[field] = func(object any) ([]string, error) {
+// indexes are those of the cache for objects of a kind: each value is a key in its namespace, and one in all of them.
+func indexes(of client.Object) toolscache.Indexers {
+	indexers := toolscache.Indexers{}
+	for _, index := range fieldindex.All() {
+		if reflect.TypeOf(index.Object) != reflect.TypeOf(of) {
+			continue
+		}
+		indexers[index.Field] = func(object any) ([]string, error) {
 			var keys []string
-			for _, value := range values(object.(client.Object)) {
+			for _, value := range index.Values(object.(client.Object)) {
 				keys = append(keys, "__all_namespaces/"+value, object.(client.Object).GetNamespace()+"/"+value)
 			}
 			return keys, nil
@@ -75,38 +65,30 @@ func TestTheListsOfALayerTakeABoundedMemory(t *testing.T) {
 	options := CacheOptions()
 	for name, kind := range map[string]struct {
 		object func(of int) client.Object
-		layer  func(client.Object) v1alpha1.ConfigLayer
 		most   int64
 	}{
 		"Harness": {
 			func(of int) client.Object {
 				return &v1alpha1.Harness{Spec: v1alpha1.HarnessSpec{ConfigLayer: listedLayer(of)}}
 			},
-			func(o client.Object) v1alpha1.ConfigLayer { return o.(*v1alpha1.Harness).Spec.ConfigLayer },
 			72 << 10,
 		},
 		"Agent": {
 			func(of int) client.Object {
 				return &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{ConfigLayer: listedLayer(of)}}
 			},
-			func(o client.Object) v1alpha1.ConfigLayer { return o.(*v1alpha1.Agent).Spec.ConfigLayer },
 			72 << 10,
 		},
 		"Session": {
 			func(of int) client.Object {
 				return &v1alpha1.Session{Spec: v1alpha1.SessionSpec{ConfigLayer: listedLayer(of)}}
 			},
-			nil, // They are not indexed by their lists.
 			24 << 10,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := heap()
-			indexers := toolscache.Indexers{}
-			if kind.layer != nil {
-				indexers = indexes(t, kind.layer)
-			}
-			store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, indexers)
+			store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, indexes(kind.object(0)))
 			for i := range objects {
 				object := kind.object(i)
 				object.SetNamespace("ns")

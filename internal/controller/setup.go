@@ -15,10 +15,11 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/agent"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/harness"
 	"github.com/capstan-dev/capstan/internal/controller/job"
-	"github.com/capstan-dev/capstan/internal/controller/layers"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"
@@ -82,7 +83,7 @@ type Options struct {
 	MaxJournalBytes int64
 	// MaxNamespaceJournalBytes bounds the journals of each namespace together. Default 512 MiB.
 	MaxNamespaceJournalBytes int64
-	// Models creates the drivers of model providers. Default: all that the manager supports.
+	// Models creates the drivers of model providers. Required.
 	Models model.Registry
 	// Egress sends the requests of HTTP tools and those to model providers. Default: a client that reaches only public
 	// addresses.
@@ -132,9 +133,6 @@ func (o Options) withDefaults() Options {
 	if o.MaxNamespaceJournalBytes == 0 {
 		o.MaxNamespaceJournalBytes = DefaultMaxNamespaceJournalBytes
 	}
-	if o.Models == nil {
-		o.Models = Models()
-	}
 	if o.Egress == nil {
 		o.Egress = egress.New(egress.Options{})
 	}
@@ -158,10 +156,10 @@ func NewScheme() *runtime.Scheme {
 // Setup registers the reconcilers of all kinds with the manager.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	o = o.withDefaults()
-	if o.Store == nil || o.Logs == nil {
-		return fmt.Errorf("setting up the reconcilers: missing Store or LogReader")
+	if o.Store == nil || o.Logs == nil || o.Models == nil {
+		return fmt.Errorf("setting up the reconcilers: missing Store, Logs or Models")
 	}
-	if err := turn.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := fieldindex.SetUp(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	validator := tool.NewValidator()
@@ -185,7 +183,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if o.Jumps != nil {
 		o.Jumps(lookAgain(mgr.GetClient(), turnWakes, sessionWakes, modelWakes))
 	}
-	texts := layers.NewTexts(mgr.GetAPIReader(), o.ConfigCacheBytes)
+	texts := configsource.NewTexts(mgr.GetAPIReader(), o.ConfigCacheBytes)
 	sessions := &session.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Steps: steps, Clock: o.Clock,
 		Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,

@@ -82,6 +82,19 @@ var _ = Describe("The clock", func() {
 			ShouldNot(capstantest.HaveToolCall("work", v1alpha1.ToolCallStateNotExecuted))
 	})
 
+	It("skips the pauses that begin after it was advanced", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		for attempt := range 2 {
+			DeferCleanup(kit.Inject(capstantest.Evicted, capstantest.InNamespace(namespace), capstantest.OnAttempt(attempt+1)))
+		}
+		clock.Advance(time.Hour)
+		began := time.Now()
+		beginIn(ctx, namespace, worker(pure))
+		Eventually(capstantest.WithoutPauses(clock, turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
+		Expect(time.Since(began)).To(BeNumerically("<", 10*time.Second), "the pauses take 20s")
+		Expect(started(namespace)()).To(Equal(3))
+	})
+
 	It("ends the retention of Jobs", func(ctx context.Context) {
 		namespace := begin(ctx, worker(once))
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())

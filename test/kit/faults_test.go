@@ -60,7 +60,7 @@ var _ = Describe("A fault", func() {
 				Eventually(started(namespace)).Should(Equal(c.starts))
 				clock.Advance(c.after)
 			}
-			Eventually(withoutPauses(turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
+			Eventually(capstantest.WithoutPauses(clock, turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
 			ended, err := turn(ctx, namespace)()
 			Expect(err).NotTo(HaveOccurred())
 			Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.told))
@@ -350,7 +350,7 @@ var _ = Describe("A fault", func() {
 		tool := worker(pure)
 		tool.Name = "flaky"
 		namespace := begin(ctx, tool)
-		Eventually(withoutPauses(turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
+		Eventually(capstantest.WithoutPauses(clock, turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
 		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(Equal("done"))
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(2))
 	})
@@ -416,20 +416,4 @@ var _ = Describe("A fault", func() {
 // started is how often the container of the call was started.
 func started(namespace string) func() int {
 	return func() int { return kit.Starts(namespace, "demo-1", "1-0") }
-}
-
-// withoutPauses puts the clock forward whenever a call waits for its next attempt.
-func withoutPauses(read func() (*v1alpha1.Turn, error)) func() (*v1alpha1.Turn, error) {
-	return func() (*v1alpha1.Turn, error) {
-		turn, err := read()
-		if err != nil {
-			return nil, err
-		}
-		for _, call := range turn.Status.ToolCalls {
-			if call.NotBefore != nil && call.State == v1alpha1.ToolCallStatePending {
-				clock.Set(call.NotBefore.Time)
-			}
-		}
-		return turn, nil
-	}
 }

@@ -11,7 +11,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,7 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/controller/agent"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/harness"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
 	"github.com/capstan-dev/capstan/internal/controller/tool"
@@ -48,9 +49,7 @@ func TestLayers(t *testing.T) {
 var _ = BeforeSuite(func() {
 	suite.Configure(suite.Logger(), 20*time.Second, suite.Polling)
 
-	scheme := runtime.NewScheme()
-	Expect(v1alpha1.AddToScheme(scheme)).To(Succeed())
-	Expect(corev1.AddToScheme(scheme)).To(Succeed())
+	scheme := controller.NewScheme()
 	config := suite.StartWithKinds().Config
 	config.QPS = -1
 	var err error
@@ -85,8 +84,9 @@ func startManager(config *rest.Config, scheme *runtime.Scheme) {
 	}
 	t := &tool.Reconciler{Client: c, Clock: time.Now, Schemas: objectSchemas{}}
 	reconcilers = map[string]reconcile.Reconciler{"Harness": h, "Agent": a, "Model": m, "Tool": t}
-	for _, controller := range []interface{ SetupWithManager(ctrl.Manager) error }{h, a, m, t} {
-		Expect(controller.SetupWithManager(manager)).To(Succeed())
+	Expect(fieldindex.SetUp(context.Background(), manager.GetFieldIndexer())).To(Succeed())
+	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{h, a, m, t} {
+		Expect(reconciler.SetupWithManager(manager)).To(Succeed())
 	}
 
 	ctx, cancel := context.WithCancel(context.Background())

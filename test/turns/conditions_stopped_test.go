@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/capstantest/providers"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -18,7 +19,9 @@ import (
 var _ = Describe("The conditions that another manager left", Serial, Ordered, func() {
 	const soon = 5 * time.Second
 	another := onOwnServer(
-		capstantest.Options{EgressAllow: loopback, EgressRoots: testRoots(), NoJobPlayer: true},
+		capstantest.Options{
+			Providers: providers.All(), EgressAllow: loopback, EgressRoots: testRoots(), NoJobPlayer: true,
+		},
 	)
 
 	It("follow the Secret of a Model that was removed, and made again, while no manager ran", func(ctx context.Context) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/capstantest/providers"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/suite"
 )
@@ -50,6 +51,7 @@ func kitOptions() capstantest.Options {
 		Jobs:         jobs.run,
 		Transport:    requests.wrap,
 		Prompts:      prompts.note,
+		Providers:    providers.All(),
 		EgressAllow:  loopback,
 		EgressRoots:  testRoots(),
 		JobRetention: time.Hour,

@@ -10,17 +10,16 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
-	"github.com/capstan-dev/capstan/internal/controller/reference"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
-	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
 // Reconciler keeps the Ready condition of Agents.
@@ -40,38 +39,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	seen, err := reference.Look(ctx, r.Client, base.Namespace, config.Fold(base.Spec.ConfigLayer))
+	resolved, err := configsource.Agent(ctx, r.Client, base)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	next := base.DeepCopy()
-	reason, message := decide(next.Spec, seen)
+	reason, message := decide(next.Spec, resolved)
 	condition.SetReady(&next.Status.Conditions, next.Generation, metav1.NewTime(r.Clock()), reason, message)
 	next.Status.ObservedGeneration = next.Generation
 	return status.Write(ctx, r.Client, base, next)
 }
 
-// SetupWithManager registers the reconciler. It runs for an Agent that changes and for those that name a Model or Tool
-// that was created, deleted, or changed its readiness.
+// SetupWithManager registers the reconciler. It runs for an Agent that changes and for those whose condition depends on
+// a Model or Tool that has changed.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	layer := func(o client.Object) v1alpha1.ConfigLayer {
-		if agent, ok := o.(*v1alpha1.Agent); ok {
-			return agent.Spec.ConfigLayer
-		}
-		return v1alpha1.ConfigLayer{}
-	}
-	if err := reference.Index(context.Background(), mgr.GetFieldIndexer(), &v1alpha1.Agent{}, layer); err != nil {
-		return err
-	}
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
-	named := builder.WithPredicates(status.ReadyFlipped())
-	tool := builder.WithPredicates(predicate.Or(status.ReadyFlipped(), reference.BoundFlipped()))
 	others := pacing.NewFanOut(pacing.InNamespace(r.Client, &v1alpha1.AgentList{}))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("agent").
 		For(&v1alpha1.Agent{}, own).
-		Watches(&v1alpha1.Model{}, others.Of(r.naming(reference.IndexModel)), named).
-		Watches(&v1alpha1.Tool{}, others.Of(r.naming(reference.IndexTool)), tool).
+		Watches(&v1alpha1.Model{}, others.Of(r.ofModel), builder.WithPredicates(configsource.ModelChanged())).
+		Watches(&v1alpha1.Tool{}, others.Of(r.ofTool), builder.WithPredicates(configsource.ToolChanged())).
 		WithOptions(pacing.Options(1)).
 		Complete(r)
 	if err != nil {
@@ -80,25 +68,36 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// naming returns the Agents that name an object, by a field of the index.
-func (r *Reconciler) naming(field string) handler.MapFunc {
-	return func(ctx context.Context, named client.Object) []reconcile.Request {
-		var agents v1alpha1.AgentList
-		err := r.Client.List(
-			ctx,
-			&agents,
-			client.InNamespace(named.GetNamespace()),
-			client.MatchingFields{field: named.GetName()},
-		)
-		if err != nil {
-			log.FromContext(ctx).
-				Error(err, "Failed to list the Agents that refer to an object", "field", field, "name", named.GetName())
-			return nil
-		}
-		requests := make([]reconcile.Request, 0, len(agents.Items))
-		for i := range agents.Items {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&agents.Items[i])})
-		}
-		return requests
+// ofModel returns the Agents that name a Model, or one that falls back to it.
+func (r *Reconciler) ofModel(ctx context.Context, model client.Object) []reconcile.Request {
+	callers, err := configsource.Callers(ctx, r.Client, model)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to list the Models that fall back to a Model", "name", model.GetName())
+		return nil
 	}
+	var requests []reconcile.Request
+	for _, name := range callers {
+		requests = append(requests, r.naming(ctx, model.GetNamespace(), fieldindex.ModelName, name)...)
+	}
+	return requests
+}
+
+// ofTool returns the Agents that name a Tool.
+func (r *Reconciler) ofTool(ctx context.Context, tool client.Object) []reconcile.Request {
+	return r.naming(ctx, tool.GetNamespace(), fieldindex.ToolName, tool.GetName())
+}
+
+// naming returns the Agents that have a name in a field of the index.
+func (r *Reconciler) naming(ctx context.Context, namespace, field, name string) []reconcile.Request {
+	var agents v1alpha1.AgentList
+	err := r.Client.List(ctx, &agents, client.InNamespace(namespace), client.MatchingFields{field: name})
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to list the Agents that refer to an object", "field", field, "name", name)
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(agents.Items))
+	for i := range agents.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&agents.Items[i])})
+	}
+	return requests
 }

@@ -8,12 +8,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/reference"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
 func named(name string, spec v1alpha1.HarnessSpec) *v1alpha1.Harness {
 	return &v1alpha1.Harness{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+}
+
+// ready are the conditions of an object that is there.
+func ready(presence config.Presence) []metav1.Condition {
+	status := metav1.ConditionFalse
+	if presence == config.Usable {
+		status = metav1.ConditionTrue
+	}
+	return []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status}}
 }
 
 func TestDecide(t *testing.T) {
@@ -28,10 +36,21 @@ func TestDecide(t *testing.T) {
 		v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "small"}}},
 	)
 	archived := named("leaf", v1alpha1.HarnessSpec{Lifecycle: v1alpha1.LifecycleArchived})
-	seen := func(big, small, count config.Presence) reference.Seen {
-		return reference.Seen{
-			Models: map[string]config.Presence{"big": big, "small": small}, Tools: map[string]config.Presence{"count": count},
+	seen := func(big, small, count config.Presence) config.Resolved {
+		var r config.Resolved
+		for name, presence := range map[string]config.Presence{"big": big, "small": small} {
+			if presence != config.Missing {
+				m := v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: name}}
+				m.Status.Conditions = ready(presence)
+				r.Models = append(r.Models, m)
+			}
 		}
+		if count != config.Missing {
+			tool := &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: "count"}}
+			tool.Status.Conditions = ready(count)
+			r.Tools = map[string]*v1alpha1.Tool{"count": tool}
+		}
+		return r
 	}
 	all := seen(config.Usable, config.Usable, config.Usable)
 	parentGone := &config.ChainError{Problem: config.ParentNotFound, Leaf: "leaf", Missing: "root", Path: []string{"leaf"}}
@@ -41,7 +60,7 @@ func TestDecide(t *testing.T) {
 		harness *v1alpha1.Harness
 		above   []*v1alpha1.Harness
 		err     *config.ChainError
-		seen    reference.Seen
+		seen    config.Resolved
 		reason  string
 		says    string
 		chain   []string
@@ -86,12 +105,19 @@ func TestDecide(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := observation{chain: append(test.above, test.harness), chainError: test.err, seen: test.seen}
-			reason, message := decide(test.harness.Spec, o)
+			resolved := &test.seen
+			resolved.Part, resolved.HarnessName, resolved.Harness = true, test.harness.Name, test.harness
+			resolved.Chain, resolved.ChainError = append(test.above, test.harness), test.err
+			layers := make([]v1alpha1.ConfigLayer, 0, len(resolved.Chain))
+			for _, harness := range resolved.Chain {
+				layers = append(layers, harness.Spec.ConfigLayer)
+			}
+			resolved.Effective = config.Fold(layers...)
+			reason, message := decide(test.harness.Spec, resolved)
 			if reason != test.reason || message == "" || !strings.Contains(message, test.says) {
 				t.Errorf("decide = %s, %q, want %s with %s", reason, message, test.reason, test.says)
 			}
-			if got := o.names(); !reflect.DeepEqual(got, test.chain) {
+			if got := names(resolved); !reflect.DeepEqual(got, test.chain) {
 				t.Errorf("names = %v, want %v", got, test.chain)
 			}
 		})

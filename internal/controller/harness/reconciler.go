@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
-	"github.com/capstan-dev/capstan/internal/controller/reference"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
@@ -36,12 +36,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	seen, err := r.gather(ctx, base)
+	resolved, err := configsource.Harness(ctx, r.Client, base)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	next := base.DeepCopy()
-	reason, message := decide(next.Spec, seen)
+	reason, message := decide(next.Spec, resolved)
 	now := metav1.NewTime(r.Clock())
 	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
 	condition.SetStalled(
@@ -52,32 +52,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		reason,
 		message,
 	)
-	next.Status.Chain = seen.names()
+	next.Status.Chain = names(resolved)
 	next.Status.ObservedGeneration = next.Generation
 	return status.Write(ctx, r.Client, base, next)
 }
 
 // SetupWithManager registers the reconciler. It runs for a Harness that changes, for all its descendants, and for those
-// that name a Model or Tool that was created, deleted, or changed its readiness.
+// whose condition depends on a Model or Tool that has changed.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	ctx := context.Background()
-	if err := reference.Index(ctx, mgr.GetFieldIndexer(), &v1alpha1.Harness{}, layer); err != nil {
-		return err
-	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &v1alpha1.Harness{}, indexParent, parent); err != nil {
-		return fmt.Errorf("indexing Harnesses by %s: %w", indexParent, err)
-	}
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
 	ancestor := builder.WithPredicates(status.SpecChanged())
-	named := builder.WithPredicates(status.ReadyFlipped())
-	tool := builder.WithPredicates(predicate.Or(status.ReadyFlipped(), reference.BoundFlipped()))
 	others := pacing.NewFanOut(pacing.InNamespace(r.Client, &v1alpha1.HarnessList{}))
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("harness").
 		For(&v1alpha1.Harness{}, own).
 		Watches(&v1alpha1.Harness{}, others.Of(r.descendants), ancestor).
-		Watches(&v1alpha1.Model{}, others.Of(r.naming(reference.IndexModel)), named).
-		Watches(&v1alpha1.Tool{}, others.Of(r.naming(reference.IndexTool)), tool).
+		Watches(&v1alpha1.Model{}, others.Of(r.ofModel), builder.WithPredicates(configsource.ModelChanged())).
+		Watches(&v1alpha1.Tool{}, others.Of(r.ofTool), builder.WithPredicates(configsource.ToolChanged())).
 		WithOptions(pacing.Options(1)).
 		Complete(r)
 	if err != nil {

@@ -5,29 +5,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 )
-
-// indexParent finds the Harnesses that build on another one.
-const indexParent = "parentName"
-
-func parent(o client.Object) []string {
-	if harness, ok := o.(*v1alpha1.Harness); ok && harness.Spec.ParentRef != nil {
-		return []string{harness.Spec.ParentRef.Name}
-	}
-	return nil
-}
-
-func layer(o client.Object) v1alpha1.ConfigLayer {
-	if harness, ok := o.(*v1alpha1.Harness); ok {
-		return harness.Spec.ConfigLayer
-	}
-	return v1alpha1.ConfigLayer{}
-}
 
 // descendants returns the Harnesses that build on one, directly or not, without itself.
 func (r *Reconciler) descendants(ctx context.Context, ancestor client.Object) []reconcile.Request {
@@ -35,18 +19,34 @@ func (r *Reconciler) descendants(ctx context.Context, ancestor client.Object) []
 	return r.below(ctx, ancestor.GetNamespace(), []string{ancestor.GetName()}, found)
 }
 
-// naming returns the Harnesses that name an object, by a field of the index, and all that build on them.
-func (r *Reconciler) naming(field string) handler.MapFunc {
-	return func(ctx context.Context, named client.Object) []reconcile.Request {
-		names := r.find(ctx, named.GetNamespace(), field, named.GetName())
-		found := map[string]bool{}
-		requests := make([]reconcile.Request, 0, len(names))
-		for _, name := range names {
-			found[name] = true
-			requests = append(requests, request(named.GetNamespace(), name))
-		}
-		return append(requests, r.below(ctx, named.GetNamespace(), names, found)...)
+// ofModel returns the Harnesses that name a Model, or one that falls back to it, and all that build on them.
+func (r *Reconciler) ofModel(ctx context.Context, model client.Object) []reconcile.Request {
+	callers, err := configsource.Callers(ctx, r.Client, model)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to list the Models that fall back to a Model", "name", model.GetName())
+		return nil
 	}
+	return r.naming(ctx, model.GetNamespace(), fieldindex.ModelName, callers...)
+}
+
+// ofTool returns the Harnesses that name a Tool, and all that build on them.
+func (r *Reconciler) ofTool(ctx context.Context, tool client.Object) []reconcile.Request {
+	return r.naming(ctx, tool.GetNamespace(), fieldindex.ToolName, tool.GetName())
+}
+
+// naming returns the Harnesses that have one of the values in a field of the index, and all that build on them.
+func (r *Reconciler) naming(ctx context.Context, namespace, field string, values ...string) []reconcile.Request {
+	var names []string
+	for _, value := range values {
+		names = append(names, r.find(ctx, namespace, field, value)...)
+	}
+	found := map[string]bool{}
+	requests := make([]reconcile.Request, 0, len(names))
+	for _, name := range names {
+		found[name] = true
+		requests = append(requests, request(namespace, name))
+	}
+	return append(requests, r.below(ctx, namespace, names, found)...)
 }
 
 // below returns the Harnesses that build on the given ones and were not found before.
@@ -58,7 +58,7 @@ func (r *Reconciler) below(
 ) []reconcile.Request {
 	var requests []reconcile.Request
 	for len(names) > 0 {
-		children := r.find(ctx, namespace, indexParent, names[0])
+		children := r.find(ctx, namespace, fieldindex.ParentName, names[0])
 		names = names[1:]
 		for _, child := range children {
 			if found[child] {

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
-	"github.com/capstan-dev/capstan/internal/controller/turn"
 )
 
 // settled is the age from which on the absence of a Job's Turn in the cache proves that the Turn is gone: the Turn was
@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // turnOf returns the Turn that a Job was created for, from the cache; nil for none.
 func (r *Reconciler) turnOf(ctx context.Context, job *batchv1.Job) (*v1alpha1.Turn, error) {
 	var turns v1alpha1.TurnList
-	found := client.MatchingFields{turn.IndexUID: job.Labels[v1alpha1.LabelTurnUID]}
+	found := client.MatchingFields{fieldindex.UID: job.Labels[v1alpha1.LabelTurnUID]}
 	if err := r.Client.List(ctx, &turns, client.InNamespace(job.Namespace), found); err != nil {
 		return nil, fmt.Errorf("finding the Turn of a Job: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/turn"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 )
 
 var created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -63,7 +63,7 @@ func reconciler(t *testing.T, age time.Duration, writes *int, objects ...client.
 			return c.Delete(ctx, o, opts...)
 		},
 	})
-	for _, index := range turn.Indexes() {
+	for _, index := range fieldindex.All() {
 		builder = builder.WithIndex(index.Object, index.Field, index.Values)
 	}
 	return &Reconciler{Client: builder.Build(), Clock: func() time.Time { return created.Add(age) }, Retention: retention}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
@@ -49,7 +50,7 @@ func (r *Reconciler) stray(ctx context.Context, job *batchv1.Job) (bool, error) 
 	}
 	var list corev1.PodList
 	if err := r.Client.List(ctx, &list, client.InNamespace(job.Namespace),
-		client.MatchingFields{turn.IndexTurnUID: string(of.UID)}); err != nil {
+		client.MatchingFields{fieldindex.TurnUID: string(of.UID)}); err != nil {
 		return false, fmt.Errorf("listing the pods of a Job: %w", err)
 	}
 	var pods []*corev1.Pod

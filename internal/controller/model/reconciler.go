@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/layers"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/status"
@@ -29,7 +29,7 @@ type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
 	// Texts reads the scripts that the cache leaves out.
-	Texts *layers.Texts
+	Texts *configsource.Texts
 	// Clock returns the current time.
 	Clock func() time.Time
 	// Drivers are the providers that this manager supports.

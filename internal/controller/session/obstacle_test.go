@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/turn"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
@@ -88,7 +88,7 @@ func TestASessionReportsAJournalThatCannotBeAppendedTo(t *testing.T) {
 			}
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(session, queued, m).
 				WithIndex(
-					queued, turn.IndexOpen,
+					queued, fieldindex.OpenTurn,
 					func(o client.Object) []string { return []string{o.(*v1alpha1.Turn).Spec.SessionRef.Name} },
 				).
 				Build()

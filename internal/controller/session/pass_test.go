@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/turn"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -59,7 +59,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		WithScheme(scheme).
 		WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.Session{}, &v1alpha1.Turn{})
-	for _, index := range turn.Indexes() {
+	for _, index := range fieldindex.All() {
 		builder = builder.WithIndex(index.Object, index.Field, index.Values)
 	}
 	c := builder.Build()
@@ -151,16 +151,10 @@ func TestAPassReadsTheTurnsThatHaveNotEnded(t *testing.T) {
 	}
 }
 
-func TestAnotherObjectOfTheNameMovesTheSession(t *testing.T) {
+func TestAnotherTurnOfTheNameMovesTheSession(t *testing.T) {
 	turn := func(uid types.UID) *v1alpha1.Turn { return turnWith("t", func(t *v1alpha1.Turn) { t.UID = uid }) }
 	if !turnMoved().Update(event.UpdateEvent{ObjectOld: turn("1"), ObjectNew: turn("2")}) {
 		t.Error("a Turn that replaced another one in one event does not wake the Session")
-	}
-	tool := func(uid types.UID) *v1alpha1.Tool {
-		return &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{UID: uid, Generation: 1}}
-	}
-	if !meaningful().Update(event.UpdateEvent{ObjectOld: tool("1"), ObjectNew: tool("2")}) {
-		t.Error("a Tool that replaced another one in one event does not wake the Session")
 	}
 }
 

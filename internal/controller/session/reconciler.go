@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/layers"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
@@ -132,7 +133,7 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 	s := &scope{session: session.DeepCopy(), base: session.DeepCopy()}
 	var list v1alpha1.TurnList
 	if err := r.Client.List(ctx, &list, client.InNamespace(key.Namespace),
-		client.MatchingFields{turn.IndexOpen: key.Name}); err != nil {
+		client.MatchingFields{fieldindex.OpenTurn: key.Name}); err != nil {
 		return nil, fmt.Errorf("listing the Session's Turns: %w", err)
 	}
 	for i := range list.Items {
@@ -182,11 +183,11 @@ func (r *Reconciler) behind(s *scope) bool {
 
 // readiness sets the Ready condition from the objects that the Session names.
 func (r *Reconciler) readiness(ctx context.Context, s *scope) error {
-	resolved, err := layers.Resolve(ctx, r.Client, s.session)
+	resolved, err := configsource.Session(ctx, r.Client, s.session)
 	if err != nil {
 		return err
 	}
-	reason, message := resolved.Problem(s.session)
+	reason, message := resolved.Problem()
 	s.usable = reason == ""
 	if s.usable {
 		message = strings.Join(resolved.Notes(), " ")

@@ -3,8 +3,6 @@ package session
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -15,14 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
-	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
 // SetupWithManager registers the reconciler. workers is the number of Sessions that are reconciled in parallel.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
-	named := builder.WithPredicates(meaningful())
+	named := builder.WithPredicates(configsource.LayerChanged())
 	layers := pacing.NewFanOut(pacing.InNamespace(r.Client, &v1alpha1.SessionList{})).All()
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("session").
@@ -68,41 +66,4 @@ func turnMoved() predicate.Predicate {
 				queue.Finished(before) != queue.Finished(after) || waits(before) != waits(after)
 		},
 	}
-}
-
-// meaningful passes those changes of layers, Models and Tools that can change the configuration of a Session, or its
-// condition: of the spec, the annotations, the readiness, and the reason why a Model is not ready.
-func meaningful() predicate.Predicate {
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() {
-				return true
-			}
-			const isDefault = v1alpha1.AnnotationDefaultModel
-			if e.ObjectOld.GetAnnotations()[isDefault] != e.ObjectNew.GetAnnotations()[isDefault] {
-				return true
-			}
-			before, after := status.Conditions(e.ObjectOld), status.Conditions(e.ObjectNew)
-			if meta.IsStatusConditionTrue(
-				before,
-				v1alpha1.ConditionReady,
-			) != meta.IsStatusConditionTrue(
-				after,
-				v1alpha1.ConditionReady,
-			) {
-				return true
-			}
-			_, model := e.ObjectNew.(*v1alpha1.Model)
-			return model && said(before) != said(after)
-		},
-	}
-}
-
-// said returns the reason and the message of the Ready condition.
-func said(conditions []metav1.Condition) [2]string {
-	ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
-	if ready == nil {
-		return [2]string{}
-	}
-	return [2]string{ready.Reason, ready.Message}
 }

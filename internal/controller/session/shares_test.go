@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/turn"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -68,7 +68,7 @@ func (c *cluster) start(limits fairshare.TurnsOptions) {
 		c.t.Fatal(err)
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(c.objects...).WithStatusSubresource(c.objects...)
-	for _, index := range turn.Indexes() {
+	for _, index := range fieldindex.All() {
 		builder = builder.WithIndex(index.Object, index.Field, index.Values)
 	}
 	api := builder.Build()

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/layers"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
@@ -25,7 +25,7 @@ type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
 	// Texts reads the definitions that the cache leaves out.
-	Texts *layers.Texts
+	Texts *configsource.Texts
 	// Clock returns the current time.
 	Clock func() time.Time
 	// Schemas checks inputSchemas.

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/turn"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 )
 
@@ -93,7 +93,7 @@ func (r *Reconciler) turnGone() handler.EventHandler {
 func (r *Reconciler) outlive(ctx context.Context, object client.Object, queue wake.Queue) {
 	var results v1alpha1.ToolResultList
 	if err := r.Client.List(ctx, &results, client.InNamespace(object.GetNamespace()),
-		client.MatchingFields{turn.IndexTurnName: object.GetName()}); err != nil {
+		client.MatchingFields{fieldindex.TurnName: object.GetName()}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the ToolResults of a deleted Turn", "turn", object.GetName())
 		return
 	}

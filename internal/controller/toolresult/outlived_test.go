@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
-	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
@@ -68,7 +68,7 @@ func server(t *testing.T, writes *int, objects ...client.Object) client.Client {
 				return c.SubResource(sub).Patch(ctx, o, patch, opts...)
 			},
 		})
-	for _, index := range turn.Indexes() {
+	for _, index := range fieldindex.All() {
 		if _, ok := index.Object.(*v1alpha1.ToolResult); ok {
 			builder = builder.WithIndex(index.Object, index.Field, index.Values)
 		}

@@ -17,10 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/gone"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/status"
-	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/toolresult"
 )
@@ -138,7 +138,7 @@ func (r *Reconciler) ofTurn(ctx context.Context, object client.Object) []reconci
 		ctx,
 		&results,
 		client.InNamespace(object.GetNamespace()),
-		client.MatchingFields{turn.IndexTurnName: object.GetName()},
+		client.MatchingFields{fieldindex.TurnName: object.GetName()},
 	); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the ToolResults of a Turn", "turn", object.GetName())
 		return nil

@@ -14,29 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/layers"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// Indexed fields of the cache.
-const (
-	// IndexUID finds a Turn by its own UID.
-	IndexUID = "uid"
-	// IndexTurnName finds the ToolResults for a Turn.
-	IndexTurnName = "turnName"
-	// IndexSessionName finds the Turns of a Session.
-	IndexSessionName = "sessionName"
-	// IndexOpen finds the Turns of a Session that have not ended: a long conversation leaves many finished Turns, which
-	// are irrelevant.
-	IndexOpen = "openTurn"
-	// IndexTurnUID finds the Jobs and the pods of a Turn.
-	IndexTurnUID = "turnUID"
-)
-
 // config reads the Turn's configuration, again at every phase.
 func (r *Reconciler) config(ctx context.Context, s *scope) (turnstate.Config, error) {
-	resolved, err := layers.Resolve(ctx, r.Client, s.session)
+	resolved, err := configsource.Session(ctx, r.Client, s.session)
 	if err != nil {
 		return turnstate.Config{}, err
 	}
@@ -50,7 +36,7 @@ const everyStep = 0
 
 // ofTurn selects the objects of the Turn by index, without a scan of the namespace.
 func ofTurn(turn *v1alpha1.Turn) client.MatchingFields {
-	return client.MatchingFields{IndexTurnUID: string(turn.UID)}
+	return client.MatchingFields{fieldindex.TurnUID: string(turn.UID)}
 }
 
 // ofStep selects the objects of one step of the Turn, or of every step, by label. A long Turn leaves many Jobs behind:
@@ -115,7 +101,7 @@ func (r *Reconciler) results(ctx context.Context, turn *v1alpha1.Turn) ([]v1alph
 		ctx,
 		&list,
 		client.InNamespace(turn.Namespace),
-		client.MatchingFields{IndexTurnName: turn.Name},
+		client.MatchingFields{fieldindex.TurnName: turn.Name},
 	); err != nil {
 		return nil, fmt.Errorf("listing the ToolResults for the Turn: %w", err)
 	}
@@ -131,7 +117,7 @@ func (r *Reconciler) results(ctx context.Context, turn *v1alpha1.Turn) ([]v1alph
 	return meant, nil
 }
 
-// turnsOf lists the Turns of a Session, all of them by IndexSessionName, or those that have not ended by IndexOpen.
+// turnsOf lists the Turns of a Session, all of them by fieldindex.SessionName, or those that have not ended by fieldindex.OpenTurn.
 func (r *Reconciler) turnsOf(
 	ctx context.Context, session types.NamespacedName, index string,
 ) ([]*v1alpha1.Turn, error) {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -32,7 +33,7 @@ func TestThePassesReadJobsAndPodsByTheIndexOfTheirTurn(t *testing.T) {
 			}
 			if o.FieldSelector == nil {
 				t.Errorf("%T are listed without an index", list)
-			} else if uid, ok := o.FieldSelector.RequiresExactMatch(IndexTurnUID); !ok || uid != string(w.turn().UID) {
+			} else if uid, ok := o.FieldSelector.RequiresExactMatch(fieldindex.TurnUID); !ok || uid != string(w.turn().UID) {
 				t.Errorf("%T are listed by %s", list, o.FieldSelector)
 			}
 			return c.List(ctx, list, options...)
@@ -49,8 +50,8 @@ func TestThePassesReadJobsAndPodsByTheIndexOfTheirTurn(t *testing.T) {
 func TestJobsAndPodsAreIndexedByTheirTurn(t *testing.T) {
 	ours := metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelTurnUID: "u1"}}
 	found := 0
-	for _, index := range Indexes() {
-		if index.Field != IndexTurnUID {
+	for _, index := range fieldindex.All() {
+		if index.Field != fieldindex.TurnUID {
 			continue
 		}
 		labelled, plain := client.Object(&batchv1.Job{ObjectMeta: ours}), client.Object(&batchv1.Job{})

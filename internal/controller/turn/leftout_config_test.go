@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/controller/layers"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
@@ -41,7 +41,7 @@ func (m *manager) leavesOutConfig(bytes int64, edit func(client.Object)) map[str
 			return err
 		},
 	})
-	m.Texts = layers.NewTexts(interceptor.NewClient(stored, interceptor.Funcs{
+	m.Texts = configsource.NewTexts(interceptor.NewClient(stored, interceptor.Funcs{
 		Get: func(
 			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
 		) error {

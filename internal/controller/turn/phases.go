@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
@@ -86,7 +87,7 @@ func (r *Reconciler) next(ctx context.Context, s *scope, limit int64) (*v1alpha1
 	if limit == 0 && !queue.Blocked(s.session) && len(s.turn.Status.Conditions) == 0 {
 		return nil, nil
 	}
-	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(s.session), IndexOpen)
+	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(s.session), fieldindex.OpenTurn)
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/gone"
-	"github.com/capstan-dev/capstan/internal/controller/layers"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
@@ -34,7 +34,7 @@ type Reconciler struct {
 	// Live reads past the cache.
 	Live client.Reader
 	// Texts reads the configuration that the cache leaves out. Not needed with a cache that has whole objects.
-	Texts *layers.Texts
+	Texts *configsource.Texts
 	// Steps runs the steps and appends to the journal.
 	Steps *step.Runner
 	// Activities runs slow work.

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,61 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
-	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
-
-// Index is a field that the cache finds objects by.
-type Index struct {
-	// Object of the kind that is indexed.
-	Object client.Object
-	// Field is the name of the index.
-	Field string
-	// Values returns the indexed values of an object.
-	Values client.IndexerFunc
-}
-
-// Indexes returns the indexes for the reconcilers of Turns, Sessions and ToolResults.
-func Indexes() []Index {
-	return []Index{
-		{&v1alpha1.Turn{}, IndexUID, func(o client.Object) []string { return []string{string(o.GetUID())} }},
-		{&v1alpha1.Turn{}, IndexSessionName, func(o client.Object) []string {
-			return []string{o.(*v1alpha1.Turn).Spec.SessionRef.Name}
-		}},
-		{&v1alpha1.Turn{}, IndexOpen, func(o client.Object) []string {
-			turn := o.(*v1alpha1.Turn)
-			if queue.Finished(turn) {
-				return nil
-			}
-			return []string{turn.Spec.SessionRef.Name}
-		}},
-		{&batchv1.Job{}, IndexTurnUID, ofLabel(v1alpha1.LabelTurnUID)},
-		{&corev1.Pod{}, IndexTurnUID, ofLabel(v1alpha1.LabelTurnUID)},
-		{&v1alpha1.ToolResult{}, IndexTurnName, func(o client.Object) []string {
-			return []string{o.(*v1alpha1.ToolResult).Spec.TurnRef.Name}
-		}},
-	}
-}
-
-// ofLabel finds an object by the value of a label.
-func ofLabel(name string) client.IndexerFunc {
-	return func(o client.Object) []string {
-		if value := o.GetLabels()[name]; value != "" {
-			return []string{value}
-		}
-		return nil
-	}
-}
-
-// SetupIndexes adds the indexes to a cache.
-func SetupIndexes(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, index := range Indexes() {
-		if err := indexer.IndexField(ctx, index.Object, index.Field, index.Values); err != nil {
-			return fmt.Errorf("indexing %T by %s: %w", index.Object, index.Field, err)
-		}
-	}
-	return nil
-}
 
 // SetupWithManager registers the reconciler. workers is the number of Turns that are reconciled in parallel.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
@@ -109,7 +56,7 @@ func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reco
 	if len(session.Status.Conditions) > 0 {
 		return nil
 	}
-	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(session), IndexOpen)
+	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(session), fieldindex.OpenTurn)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the Turns that wait for a new Session")
 		return nil
@@ -125,7 +72,7 @@ func (r *Reconciler) ofSession(ctx context.Context, object client.Object) []reco
 
 // ofEverySession wakes all Turns of the Session.
 func (r *Reconciler) ofEverySession(ctx context.Context, object client.Object) []reconcile.Request {
-	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(object), IndexSessionName)
+	turns, err := r.turnsOf(ctx, client.ObjectKeyFromObject(object), fieldindex.SessionName)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the Turns of a changed Session")
 		return nil
@@ -145,7 +92,7 @@ func (r *Reconciler) ofLabelled(ctx context.Context, object client.Object) []rec
 		ctx,
 		&turns,
 		client.InNamespace(object.GetNamespace()),
-		client.MatchingFields{IndexUID: uid},
+		client.MatchingFields{fieldindex.UID: uid},
 	); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to find the Turn of a tool call", "turnUID", uid)
 		return nil

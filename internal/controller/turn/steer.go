@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -54,7 +55,7 @@ func (r *Reconciler) steers(
 	session types.NamespacedName,
 	active v1alpha1.ActiveTurn,
 ) ([]turnstate.Steer, error) {
-	turns, err := r.turnsOf(ctx, session, IndexOpen)
+	turns, err := r.turnsOf(ctx, session, fieldindex.OpenTurn)
 	if err != nil {
 		return nil, err
 	}

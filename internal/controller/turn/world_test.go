@@ -28,6 +28,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
@@ -85,7 +86,7 @@ func newWorld(t *testing.T) *world {
 
 // indexed adds the indexes of the cache to a fake client.
 func indexed(api *fake.ClientBuilder) *fake.ClientBuilder {
-	for _, index := range Indexes() {
+	for _, index := range fieldindex.All() {
 		api = api.WithIndex(index.Object, index.Field, index.Values)
 	}
 	return api

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"fmt"
 	"math/rand"
 	"reflect"
@@ -276,7 +277,7 @@ func TestAChainThatDoesNotResolveInFullBlocks(t *testing.T) {
 				source[harness.Name] = harness
 			}
 			session := &v1alpha1.Session{Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "h0"}}}
-			resolved, err := Resolve(source, session)
+			resolved, err := Resolve(t.Context(), source, session)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -284,7 +285,7 @@ func TestAChainThatDoesNotResolveInFullBlocks(t *testing.T) {
 			if blocker == nil || !strings.Contains(blocker.Problem, test.says) {
 				t.Fatalf("blocked by %+v, want %s", blocker, test.says)
 			}
-			if reason, message := resolved.Problem(session); reason == "" || !strings.HasPrefix(message, blocker.Problem) {
+			if reason, message := resolved.Problem(); reason == "" || !strings.HasPrefix(message, blocker.Problem) {
 				t.Errorf("the Session says %s, %q", reason, message)
 			}
 		})
@@ -294,10 +295,14 @@ func TestAChainThatDoesNotResolveInFullBlocks(t *testing.T) {
 // objects are the Harnesses of a namespace without anything else.
 type objects map[string]*v1alpha1.Harness
 
-func (o objects) Harness(name string) (*v1alpha1.Harness, error) { return o[name], nil }
+func (o objects) Harness(_ context.Context, name string) (*v1alpha1.Harness, error) {
+	return o[name], nil
+}
 
-func (objects) Agent(string) (*v1alpha1.Agent, error) { return nil, nil }
+func (objects) Agent(context.Context, string) (*v1alpha1.Agent, error) { return nil, nil }
 
-func (objects) Tool(string) (*v1alpha1.Tool, error) { return nil, nil }
+func (objects) Tool(context.Context, string) (*v1alpha1.Tool, error) { return nil, nil }
 
-func (objects) Models() ([]v1alpha1.Model, error) { return nil, nil }
+func (objects) Model(context.Context, string) (*v1alpha1.Model, error) { return nil, nil }
+
+func (objects) Models(context.Context) ([]v1alpha1.Model, error) { return nil, nil }

@@ -65,7 +65,6 @@ func TestSeveralDefaultsAndCallsOfFallbacksAreNoted(t *testing.T) {
 }
 
 func TestAModelThatHasNoKeyHoldsUpASessionUnlessAFallbackCanBeCalled(t *testing.T) {
-	session := &v1alpha1.Session{Spec: v1alpha1.SessionSpec{HarnessRef: v1alpha1.LocalReference{Name: "base"}}}
 	for name, test := range map[string]struct {
 		effective Effective
 		models    []v1alpha1.Model
@@ -87,7 +86,7 @@ func TestAModelThatHasNoKeyHoldsUpASessionUnlessAFallbackCanBeCalled(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Resolved{Harness: &v1alpha1.Harness{}, Effective: test.effective, Models: test.models}
-			reason, message := r.Problem(session)
+			reason, message := r.Problem()
 			if reason != test.reason ||
 				(reason != "") != strings.Contains(message, `Model "a" is not ready (SecretMissing). Create it.`) {
 				t.Errorf("Problem = %q, %q, want reason %q", reason, message, test.reason)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -13,12 +14,32 @@ import (
 type namespaced struct {
 	harnesses map[string]*v1alpha1.Harness
 	agents    map[string]*v1alpha1.Agent
+	tools     map[string]*v1alpha1.Tool
+	models    []v1alpha1.Model
 }
 
-func (o namespaced) Harness(name string) (*v1alpha1.Harness, error) { return o.harnesses[name], nil }
-func (o namespaced) Agent(name string) (*v1alpha1.Agent, error)     { return o.agents[name], nil }
-func (o namespaced) Tool(string) (*v1alpha1.Tool, error)            { return nil, nil }
-func (o namespaced) Models() ([]v1alpha1.Model, error)              { return nil, nil }
+func (o namespaced) Harness(_ context.Context, name string) (*v1alpha1.Harness, error) {
+	return o.harnesses[name], nil
+}
+
+func (o namespaced) Agent(_ context.Context, name string) (*v1alpha1.Agent, error) {
+	return o.agents[name], nil
+}
+
+func (o namespaced) Tool(_ context.Context, name string) (*v1alpha1.Tool, error) {
+	return o.tools[name], nil
+}
+
+func (o namespaced) Model(_ context.Context, name string) (*v1alpha1.Model, error) {
+	for i := range o.models {
+		if o.models[i].Name == name {
+			return &o.models[i], nil
+		}
+	}
+	return nil, nil
+}
+
+func (o namespaced) Models(context.Context) ([]v1alpha1.Model, error) { return o.models, nil }
 
 // TestTheLayersOfASessionAreFoldedFromTheRootToTheSession: every Harness of the chain from the root on, then the Agent,
 // then the Session (CFG-02).
@@ -90,7 +111,7 @@ func TestTheLayersOfASessionAreFoldedFromTheRootToTheSession(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Resolve(source, test.session)
+			r, err := Resolve(t.Context(), source, test.session)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,17 +24,16 @@ const (
 	Unbound
 )
 
-// Problem returns the reason and message of a Ready condition for the named Models, Tools and capabilities that cannot
-// be used. The message names all of them and what to do. Both are empty if all can be used. Missing objects precede
-// objects that are not ready, because they may be the cause, and those precede Tools that the network access list
-// cannot restrict. model also returns the sentence on why a Model is not ready.
-func (e Effective) Problem(
-	model func(name string) (Presence, string), tool func(name string) Presence,
-) (reason, message string) {
+// problemOfNamed returns the reason and message of a Ready condition for the named Models, Tools and capabilities that
+// cannot be used. The message names all of them and what to do. Both are empty if all can be used. Missing objects
+// precede objects that are not ready, because they may be the cause, and those precede Tools that the network access
+// list cannot restrict.
+func (r *Resolved) problemOfNamed() (reason, message string) {
 	var all Problems
+	e := r.Effective
 	modelPresence, why := Usable, ""
 	if e.ModelRef != "" {
-		modelPresence, why = model(e.ModelRef)
+		modelPresence, why = r.modelPresence(e.ModelRef)
 	}
 	if modelPresence == Missing {
 		all.Add(v1alpha1.ReasonModelNotFound,
@@ -42,7 +41,7 @@ func (e Effective) Problem(
 	}
 	var missing, unready, unbound []string
 	for _, name := range e.Tools {
-		switch tool(name) {
+		switch r.toolPresence(name) {
 		case Missing:
 			missing = append(missing, strconv.Quote(name))
 		case NotReady:

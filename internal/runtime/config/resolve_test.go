@@ -60,15 +60,32 @@ func TestResolveModel(t *testing.T) {
 	}
 }
 
+// someTool is a client's, with a Ready condition of a status.
+func someTool(name string, ready metav1.ConditionStatus) *v1alpha1.Tool {
+	tool := &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	tool.Spec.Client = &v1alpha1.ClientTool{}
+	if ready != "" {
+		tool.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: ready}}
+	}
+	return tool
+}
+
+// unboundTool is a Job with access to the network, which no list can restrict.
+func unboundTool(name string) *v1alpha1.Tool {
+	tool := someTool(name, metav1.ConditionTrue)
+	tool.Spec.Client, tool.Spec.Job = nil, &v1alpha1.JobTool{}
+	return tool
+}
+
 func TestProblem(t *testing.T) {
-	models := map[string]Presence{"ready": Usable, "slow": NotReady}
-	tools := map[string]Presence{
-		"a":      Usable,
-		"b":      Usable,
-		"broken": NotReady,
-		"torn":   NotReady,
-		"far":    Unbound,
-		"wide":   Unbound,
+	models := []v1alpha1.Model{someModel("ready", metav1.ConditionTrue), someModel("slow", metav1.ConditionFalse)}
+	tools := map[string]*v1alpha1.Tool{
+		"a":      someTool("a", metav1.ConditionTrue),
+		"b":      someTool("b", metav1.ConditionTrue),
+		"broken": someTool("broken", metav1.ConditionFalse),
+		"torn":   someTool("torn", ""),
+		"far":    unboundTool("far"),
+		"wide":   unboundTool("wide"),
 	}
 	for name, test := range map[string]struct {
 		effective Effective
@@ -138,10 +155,9 @@ func TestProblem(t *testing.T) {
 		"no model named needs none to exist": {effective: Effective{Tools: []string{"a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reason, message := test.effective.Problem(
-				func(name string) (Presence, string) { return models[name], SeeItsCondition },
-				func(name string) Presence { return tools[name] },
-			)
+			test.effective.Network = NetworkAccess{inForce: true}
+			r := &Resolved{Part: true, Effective: test.effective, Models: models, Tools: tools}
+			reason, message := r.Problem()
 			if reason != test.reason || (reason == "") != (message == "") {
 				t.Fatalf("Problem = %q, %q, want reason %q", reason, message, test.reason)
 			}

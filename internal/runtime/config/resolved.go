@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -13,20 +14,23 @@ import (
 // Source reads the objects of a Session's namespace. An object that does not exist is nil and not an error.
 type Source interface {
 	// Harness returns the Harness of a name.
-	Harness(name string) (*v1alpha1.Harness, error)
+	Harness(ctx context.Context, name string) (*v1alpha1.Harness, error)
 	// Agent returns the Agent of a name.
-	Agent(name string) (*v1alpha1.Agent, error)
+	Agent(ctx context.Context, name string) (*v1alpha1.Agent, error)
 	// Tool returns the Tool of a name.
-	Tool(name string) (*v1alpha1.Tool, error)
+	Tool(ctx context.Context, name string) (*v1alpha1.Tool, error)
+	// Model returns the Model of a name.
+	Model(ctx context.Context, name string) (*v1alpha1.Model, error)
 	// Models returns all Models.
-	Models() ([]v1alpha1.Model, error)
+	Models(ctx context.Context) ([]v1alpha1.Model, error)
 }
 
-// Resolved is the configuration of a Session at one point in time.
+// Resolved is the configuration of a Session at one point in time, or the part of it that an Agent or a Harness makes
+// up.
 type Resolved struct {
 	// Chain is the Harnesses from the root to the one that the Session names, as far as they exist.
 	Chain []*v1alpha1.Harness
-	// HarnessName is the name in the Session.
+	// HarnessName is the name in the Session; empty in the part of an Agent.
 	HarnessName string
 	// Harness is the one that the Session names; nil if it does not exist.
 	Harness *v1alpha1.Harness
@@ -38,21 +42,71 @@ type Resolved struct {
 	AgentName string
 	// Effective is the merged configuration of the layers.
 	Effective Effective
-	// Models are all Models of the namespace.
+	// Models are all Models of the namespace; in a part, the one that it names and the fallbacks of that.
 	Models []v1alpha1.Model
 	// Tools are those of the effective tools that exist, by name.
 	Tools map[string]*v1alpha1.Tool
+	// Part reports whether these are the layers of an Agent or a Harness alone, of which another layer may name the
+	// Model.
+	Part bool
 }
 
 // Resolve reads the configuration of the Session: its chain of Harnesses, its Agent, and the Models and Tools that the
 // merged layers name. A missing object is not an error; Problem and Blocker report it.
-func Resolve(source Source, session *v1alpha1.Session) (*Resolved, error) {
-	r := &Resolved{Tools: map[string]*v1alpha1.Tool{}, HarnessName: session.Spec.HarnessRef.Name}
-	var folded []v1alpha1.ConfigLayer
+func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Resolved, error) {
+	r := &Resolved{HarnessName: session.Spec.HarnessRef.Name}
+	folded, err := r.readChain(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	if ref := session.Spec.AgentRef; ref != nil {
+		r.AgentName = ref.Name
+		if r.Agent, err = source.Agent(ctx, ref.Name); err != nil {
+			return nil, err
+		}
+		if r.Agent != nil {
+			folded = append(folded, r.Agent.Spec.ConfigLayer)
+		}
+	}
+	r.Effective = Fold(append(folded, session.Spec.ConfigLayer)...)
+	if r.Models, err = source.Models(ctx); err != nil {
+		return nil, err
+	}
+	return r, r.readTools(ctx, source)
+}
 
+// ResolveAgent reads what the layer of an Agent names, as Resolve does for a Session.
+func ResolveAgent(ctx context.Context, source Source, agent *v1alpha1.Agent) (*Resolved, error) {
+	r := &Resolved{Part: true, AgentName: agent.Name, Agent: agent, Effective: Fold(agent.Spec.ConfigLayer)}
+	if err := r.readModel(ctx, source); err != nil {
+		return nil, err
+	}
+	return r, r.readTools(ctx, source)
+}
+
+// ResolveHarness reads the ancestors of a Harness and what the chain names, as Resolve does for a Session.
+func ResolveHarness(ctx context.Context, source Source, leaf *v1alpha1.Harness) (*Resolved, error) {
+	r := &Resolved{Part: true, HarnessName: leaf.Name, Harness: leaf}
+	folded, err := r.readChain(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	r.Effective = Fold(folded...)
+	if err := r.readModel(ctx, source); err != nil {
+		return nil, err
+	}
+	return r, r.readTools(ctx, source)
+}
+
+// readChain reads the Harness, if it is not known, and its ancestors. It returns their layers from the root on.
+func (r *Resolved) readChain(ctx context.Context, source Source) ([]v1alpha1.ConfigLayer, error) {
 	var readErr error
-	r.Chain, r.ChainError = Chain(session.Spec.HarnessRef.Name, func(name string) *v1alpha1.Harness {
-		harness, err := source.Harness(name)
+	leaf := r.Harness
+	r.Chain, r.ChainError = Chain(r.HarnessName, func(name string) *v1alpha1.Harness {
+		if leaf != nil && name == leaf.Name {
+			return leaf
+		}
+		harness, err := source.Harness(ctx, name)
 		if err != nil {
 			readErr = err
 		}
@@ -61,35 +115,43 @@ func Resolve(source Source, session *v1alpha1.Session) (*Resolved, error) {
 	if readErr != nil {
 		return nil, readErr
 	}
+	var layers []v1alpha1.ConfigLayer
 	for _, harness := range r.Chain {
-		folded = append(folded, harness.Spec.ConfigLayer)
-		if harness.Name == session.Spec.HarnessRef.Name {
+		layers = append(layers, harness.Spec.ConfigLayer)
+		if harness.Name == r.HarnessName {
 			r.Harness = harness
 		}
 	}
-
-	if ref := session.Spec.AgentRef; ref != nil {
-		r.AgentName = ref.Name
-		var err error
-		if r.Agent, err = source.Agent(ref.Name); err != nil {
-			return nil, err
-		}
-		if r.Agent != nil {
-			folded = append(folded, r.Agent.Spec.ConfigLayer)
-		}
-	}
-	r.Effective = Fold(append(folded, session.Spec.ConfigLayer)...)
-	return r, r.readNamed(source)
+	return layers, nil
 }
 
-// readNamed reads the Models and Tools that may be needed.
-func (r *Resolved) readNamed(source Source) error {
-	var err error
-	if r.Models, err = source.Models(); err != nil {
+// readModel reads the Model that a part names, and the fallbacks of that.
+func (r *Resolved) readModel(ctx context.Context, source Source) error {
+	if r.Effective.ModelRef == "" {
+		return nil
+	}
+	model, err := source.Model(ctx, r.Effective.ModelRef)
+	if err != nil || model == nil {
 		return err
 	}
+	r.Models = append(r.Models, *model)
+	for _, ref := range model.Spec.Fallbacks {
+		fallback, err := source.Model(ctx, ref.Name)
+		if err != nil {
+			return err
+		}
+		if fallback != nil && ref.Name != model.Name {
+			r.Models = append(r.Models, *fallback)
+		}
+	}
+	return nil
+}
+
+// readTools reads the Tools that the merged layers name.
+func (r *Resolved) readTools(ctx context.Context, source Source) error {
+	r.Tools = map[string]*v1alpha1.Tool{}
 	for _, name := range r.Effective.Tools {
-		tool, err := source.Tool(name)
+		tool, err := source.Tool(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -128,14 +190,14 @@ func (r *Resolved) Fallbacks(m *v1alpha1.Model) []*v1alpha1.Model {
 	return fallbacks
 }
 
-// Problem returns why the Session cannot be used, as a condition reason and a message with the remedy. Both are empty
-// if it can. An archived Harness or Agent is not a problem here: it stops Turns, and does not make them wait.
-func (r *Resolved) Problem(session *v1alpha1.Session) (reason, message string) {
+// Problem returns why the configuration cannot be used, as the reason of a Ready condition and a message with the
+// remedy: that of the Session, or of the Agent or the Harness whose part this is. Both are empty if it can be used. An
+// archived Harness or Agent is not a problem here: it stops Turns, and does not make them wait.
+func (r *Resolved) Problem() (reason, message string) {
 	var all Problems
 	switch {
-	case r.Harness == nil:
-		all.Add(v1alpha1.ReasonHarnessNotFound,
-			fmt.Sprintf("Harness %q does not exist. Create it.", session.Spec.HarnessRef.Name))
+	case r.HarnessName != "" && r.Harness == nil:
+		all.Add(v1alpha1.ReasonHarnessNotFound, fmt.Sprintf("Harness %q does not exist. Create it.", r.HarnessName))
 	case r.ChainError != nil:
 		all.Add(r.ChainError.Reason(), r.ChainError.Error())
 	}
@@ -144,8 +206,8 @@ func (r *Resolved) Problem(session *v1alpha1.Session) (reason, message string) {
 	}
 	// A layer that is missing may name a Model.
 	layered := all.reason == ""
-	all.Add(r.Effective.Problem(r.modelPresence, r.toolPresence))
-	if r.Effective.ModelRef == "" && layered {
+	all.Add(r.problemOfNamed())
+	if r.Effective.ModelRef == "" && layered && !r.Part {
 		all.Add(r.defaultModelProblem())
 	}
 	return all.First()
@@ -200,14 +262,14 @@ func (r *Resolved) presenceOf(m *v1alpha1.Model) Presence {
 	return presence(m.Status.Conditions)
 }
 
-// SeeItsCondition ends the sentence on an object that is not ready, where its condition is not repeated.
-const SeeItsCondition = ". See its condition Ready."
+// seeItsCondition ends the sentence on an object that is not ready, where its condition is not repeated.
+const seeItsCondition = ". See its condition Ready."
 
 // whyNot ends the sentence on a Model that is not ready: it repeats the condition of the Model.
 func whyNot(m *v1alpha1.Model) string {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
 	if ready == nil || ready.Message == "" {
-		return SeeItsCondition
+		return seeItsCondition
 	}
 	return fmt.Sprintf(" (%s). %s", ready.Reason, ready.Message)
 }

@@ -81,7 +81,7 @@ func (a *acting) round(ctx context.Context) (*journal.Closed, error) {
 		return closed, err
 	}
 	var err error
-	if a.config, err = a.loop.config(a.session(), a.turn); err != nil {
+	if a.config, err = a.loop.config(ctx, a.session(), a.turn); err != nil {
 		return nil, err
 	}
 	round := act.NewRound(a.step, a.calls(), act.Facts{
@@ -152,6 +152,11 @@ func (a *acting) rest(ctx context.Context, does act.Rest) (*journal.Closed, erro
 	}
 	a.run.show()
 	a.alarmAt = act.Earlier(a.alarmAt, a.nextLimit())
+	for _, call := range a.calls() {
+		if a.loop.OnPause != nil && call.State == v1alpha1.ToolCallStatePending && call.NotBefore != nil {
+			a.loop.OnPause(call.NotBefore.Time)
+		}
+	}
 	return nil, nil
 }
 

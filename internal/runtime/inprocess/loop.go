@@ -61,7 +61,7 @@ type Job struct {
 	Locale string
 }
 
-// Options are the dependencies of a Loop. All are required.
+// Options are the dependencies of a Loop. All but OnPause are required.
 type Options struct {
 	// Steps runs the steps.
 	Steps *step.Runner
@@ -74,6 +74,8 @@ type Options struct {
 	Jobs func(ctx context.Context, job Job) (result.Report, bool)
 	// Log receives the errors that no Turn shows.
 	Log *slog.Logger
+	// OnPause is called when a tool call waits for its next attempt, with the time of that.
+	OnPause func(until time.Time)
 }
 
 // Loop runs Turns. It is safe for concurrent use.
@@ -256,8 +258,8 @@ func (l *Loop) watch(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
 }
 
 // config returns the current configuration of a Turn of a Session.
-func (l *Loop) config(session *v1alpha1.Session, turn *v1alpha1.Turn) (turnstate.Config, error) {
-	resolved, err := config.Resolve(l.Objects, session)
+func (l *Loop) config(ctx context.Context, session *v1alpha1.Session, turn *v1alpha1.Turn) (turnstate.Config, error) {
+	resolved, err := config.Resolve(ctx, l.Objects, session)
 	if err != nil {
 		return turnstate.Config{}, fmt.Errorf("resolving the configuration of Session %s: %w", session.Name, err)
 	}

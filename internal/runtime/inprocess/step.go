@@ -40,7 +40,7 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 		if closed, err := r.cutShort(ctx, nil); closed != nil || err != nil {
 			return closed, err
 		}
-		config, err := r.loop.config(r.session(), r.turn)
+		config, err := r.loop.config(ctx, r.session(), r.turn)
 		if err != nil {
 			return nil, err
 		}

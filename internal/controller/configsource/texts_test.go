@@ -1,4 +1,4 @@
-package layers
+package configsource
 
 import (
 	"context"
@@ -47,13 +47,13 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 	return s
 }
 
-func meta(name string) metav1.ObjectMeta {
+func named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Generation: 1}
 }
 
 func longTool(text string) *v1alpha1.Tool {
 	return &v1alpha1.Tool{
-		ObjectMeta: meta("t"),
+		ObjectMeta: named("t"),
 		Spec:       v1alpha1.ToolSpec{Description: text, Client: &v1alpha1.ClientTool{}},
 	}
 }
@@ -135,7 +135,7 @@ func TestAnObjectThatIsGoneOrReplacedHasNoTexts(t *testing.T) {
 
 func TestWholeObjectsAreNotRead(t *testing.T) {
 	var none *Texts
-	definition, m := longTool("short"), &v1alpha1.Model{ObjectMeta: meta("m")}
+	definition, m := longTool("short"), &v1alpha1.Model{ObjectMeta: named("m")}
 	if got, err := none.Tool(t.Context(), definition); err != nil || got != definition {
 		t.Errorf("the Tool is %v, %v", got, err)
 	}
@@ -145,7 +145,7 @@ func TestWholeObjectsAreNotRead(t *testing.T) {
 }
 
 func TestAScriptIsRead(t *testing.T) {
-	m := &v1alpha1.Model{ObjectMeta: meta("m"), Spec: v1alpha1.ModelSpec{Simulation: &v1alpha1.Simulation{
+	m := &v1alpha1.Model{ObjectMeta: named("m"), Spec: v1alpha1.ModelSpec{Simulation: &v1alpha1.Simulation{
 		Response: &v1alpha1.SimulatedResponse{Text: long},
 	}}}
 	texts := NewTexts(newServer(t, m), 16<<20)
@@ -168,21 +168,24 @@ func TestThePromptOfAllLayersIsRead(t *testing.T) {
 	for longOnes := range 1 << 4 {
 		t.Run(fmt.Sprintf("%04b", longOnes), func(t *testing.T) {
 			isLong := func(i int) bool { return longOnes&(1<<i) != 0 }
-			root := &v1alpha1.Harness{ObjectMeta: meta("root"), Spec: v1alpha1.HarnessSpec{ConfigLayer: text("root", isLong(0))}}
-			leaf := &v1alpha1.Harness{ObjectMeta: meta("leaf"), Spec: v1alpha1.HarnessSpec{
+			root := &v1alpha1.Harness{
+				ObjectMeta: named("root"),
+				Spec:       v1alpha1.HarnessSpec{ConfigLayer: text("root", isLong(0))},
+			}
+			leaf := &v1alpha1.Harness{ObjectMeta: named("leaf"), Spec: v1alpha1.HarnessSpec{
 				ConfigLayer: text("leaf", isLong(1)), ParentRef: &v1alpha1.LocalReference{Name: "root"},
 			}}
-			agent := &v1alpha1.Agent{ObjectMeta: meta("agent"), Spec: v1alpha1.AgentSpec{ConfigLayer: text("agent", isLong(2))}}
-			session := &v1alpha1.Session{ObjectMeta: meta("session"), Spec: v1alpha1.SessionSpec{
+			agent := &v1alpha1.Agent{ObjectMeta: named("agent"), Spec: v1alpha1.AgentSpec{ConfigLayer: text("agent", isLong(2))}}
+			session := &v1alpha1.Session{ObjectMeta: named("session"), Spec: v1alpha1.SessionSpec{
 				ConfigLayer: text("session", isLong(3)), HarnessRef: v1alpha1.LocalReference{Name: "leaf"},
 				AgentRef: &v1alpha1.LocalReference{Name: "agent"},
 			}}
 			live := newServer(t, root, leaf, agent, session)
-			want, err := Resolve(t.Context(), live, session)
+			want, err := Session(t.Context(), live, session)
 			if err != nil {
 				t.Fatal(err)
 			}
-			resolved, err := Resolve(t.Context(), withoutPrompts(live), session)
+			resolved, err := Session(t.Context(), withoutPrompts(live), session)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package layers
+package configsource
 
 import (
 	"context"

@@ -1,0 +1,125 @@
+// Package fieldindex has the fields by which the cache finds objects. Each costs memory for every object of its kind,
+// so that all of them are here.
+package fieldindex
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
+)
+
+// Indexed fields of the cache.
+const (
+	// UID finds a Turn by its own UID.
+	UID = "uid"
+	// TurnName finds the ToolResults for a Turn.
+	TurnName = "turnName"
+	// SessionName finds the Turns of a Session.
+	SessionName = "sessionName"
+	// OpenTurn finds the Turns of a Session that have not ended: a long conversation leaves many finished Turns, which
+	// are irrelevant.
+	OpenTurn = "openTurn"
+	// TurnUID finds the Jobs and the pods of a Turn.
+	TurnUID = "turnUID"
+	// ModelName finds the Agents and the Harnesses whose layer names a Model.
+	ModelName = "modelName"
+	// ToolName finds the Agents and the Harnesses whose layer names a Tool.
+	ToolName = "toolName"
+	// ParentName finds the Harnesses that build on another one.
+	ParentName = "parentName"
+)
+
+// Index is a field that the cache finds objects of a kind by.
+type Index struct {
+	// Object of the kind that is indexed.
+	Object client.Object
+	// Field is the name of the index.
+	Field string
+	// Values returns the indexed values of an object.
+	Values client.IndexerFunc
+}
+
+// All returns the indexes of all kinds.
+func All() []Index {
+	return []Index{
+		{&v1alpha1.Turn{}, UID, func(o client.Object) []string { return []string{string(o.GetUID())} }},
+		{&v1alpha1.Turn{}, SessionName, func(o client.Object) []string {
+			return []string{o.(*v1alpha1.Turn).Spec.SessionRef.Name}
+		}},
+		{&v1alpha1.Turn{}, OpenTurn, func(o client.Object) []string {
+			turn := o.(*v1alpha1.Turn)
+			if queue.Finished(turn) {
+				return nil
+			}
+			return []string{turn.Spec.SessionRef.Name}
+		}},
+		{&batchv1.Job{}, TurnUID, ofLabel(v1alpha1.LabelTurnUID)},
+		{&corev1.Pod{}, TurnUID, ofLabel(v1alpha1.LabelTurnUID)},
+		{&v1alpha1.ToolResult{}, TurnName, func(o client.Object) []string {
+			return []string{o.(*v1alpha1.ToolResult).Spec.TurnRef.Name}
+		}},
+		{
+			&v1alpha1.Agent{},
+			ModelName,
+			func(o client.Object) []string { return modelOf(o.(*v1alpha1.Agent).Spec.ConfigLayer) },
+		},
+		{
+			&v1alpha1.Agent{},
+			ToolName,
+			func(o client.Object) []string { return toolsOf(o.(*v1alpha1.Agent).Spec.ConfigLayer) },
+		},
+		{&v1alpha1.Harness{}, ModelName, func(o client.Object) []string {
+			return modelOf(o.(*v1alpha1.Harness).Spec.ConfigLayer)
+		}},
+		{&v1alpha1.Harness{}, ToolName, func(o client.Object) []string {
+			return toolsOf(o.(*v1alpha1.Harness).Spec.ConfigLayer)
+		}},
+		{&v1alpha1.Harness{}, ParentName, func(o client.Object) []string {
+			if parent := o.(*v1alpha1.Harness).Spec.ParentRef; parent != nil {
+				return []string{parent.Name}
+			}
+			return nil
+		}},
+	}
+}
+
+// SetUp adds all indexes to a cache.
+func SetUp(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, index := range All() {
+		if err := indexer.IndexField(ctx, index.Object, index.Field, index.Values); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", index.Object, index.Field, err)
+		}
+	}
+	return nil
+}
+
+// ofLabel finds an object by the value of a label.
+func ofLabel(name string) client.IndexerFunc {
+	return func(o client.Object) []string {
+		if value := o.GetLabels()[name]; value != "" {
+			return []string{value}
+		}
+		return nil
+	}
+}
+
+func modelOf(layer v1alpha1.ConfigLayer) []string {
+	if layer.ModelRef == nil {
+		return nil
+	}
+	return []string{layer.ModelRef.Name}
+}
+
+func toolsOf(layer v1alpha1.ConfigLayer) []string {
+	names := make([]string, 0, len(layer.Tools))
+	for _, tool := range layer.Tools {
+		names = append(names, tool.Name)
+	}
+	return names
+}

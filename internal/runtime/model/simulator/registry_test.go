@@ -1,0 +1,29 @@
+package simulator
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+)
+
+func TestOnlyTheSimulatedProviderHasADriver(t *testing.T) {
+	spec := v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}}
+	if err := Registry().Check(&v1alpha1.Model{Spec: spec}); err != nil {
+		t.Errorf("of a simulated Model: %v", err)
+	}
+	for _, provider := range []v1alpha1.ModelProvider{
+		v1alpha1.ModelProviderAnthropic, v1alpha1.ModelProviderGoogle, v1alpha1.ModelProviderOpenAI,
+	} {
+		err := Registry().Check(&v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: provider}})
+		var none *NoDriverError
+		if !errors.As(err, &none) || none.Provider != provider {
+			t.Errorf("of a Model of %s: %v", provider, err)
+		}
+		if _, message := model.Readiness(err); !strings.Contains(message, "capstantest/providers") {
+			t.Errorf("the condition of a Model of %s has no remedy: %s", provider, message)
+		}
+	}
+}
