@@ -207,9 +207,9 @@ func startTwice(ctx context.Context, _ *run, d *deed) (bool, error) {
 	return true, client.IgnoreAlreadyExists(user.Create(ctx, second))
 }
 
-// releaseEarly lets the Session go on when the Turn begins.
+// releaseEarly lets the Session go on while the first step of its Turn is open.
 func releaseEarly(ctx context.Context, r *run, d *deed) (bool, error) {
-	if d.path != "turns/status" {
+	if d.path != "journalentries" {
 		return false, nil
 	}
 	return true, changeStatus(ctx, r.newSession(), `{"status":{"activeTurn":null}}`)
@@ -262,17 +262,16 @@ func goBack(_ context.Context, r *run, d *deed) (bool, error) {
 	return true, nil
 }
 
-// runBoth begins the second Turn while the first one runs.
+// runBoth begins the second Turn when the first one has been admitted.
 func runBoth(ctx context.Context, r *run, _ *deed) (bool, error) {
-	first := r.seen.turn(r.namespace, "demo-1")
-	if !runs(first) || r.seen.turn(r.namespace, "demo-2").UID == "" {
+	session := r.seen.session(r.namespace)
+	if session.Status.ActiveTurn == nil || r.seen.turn(r.namespace, "demo-2").UID == "" {
 		return false, nil
 	}
 	begun := fmt.Sprintf(
-		`{"status":{"sessionUID":%q,"plan":{"step":1,"phase":"Reason","openedAtOrdinal":1}}}`,
-		first.Status.SessionUID,
-	)
-	return true, changeStatus(ctx, r.newTurn("demo-2"), begun)
+		`{"status":{"sessionUID":%q,"plan":{"step":1,"phase":"Reason","openedAtOrdinal":1}}}`, session.UID)
+	return true, errors.Join(
+		changeStatus(ctx, r.newTurn("demo-1"), begun), changeStatus(ctx, r.newTurn("demo-2"), begun))
 }
 
 func changeStatus(ctx context.Context, object client.Object, patch string) error {
