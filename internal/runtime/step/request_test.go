@@ -68,7 +68,8 @@ func (s *site) tool() *v1alpha1.Tool {
 // requesting is a Turn with one open call of an HTTP tool, and the call.
 func requesting(s *site, class v1alpha1.SideEffect) (turnstate.Turn, Call) {
 	turn := newTurn("demo-1")
-	turn.Progress.Plan.Step, turn.Progress.Plan.Phase, turn.Progress.Phase = 2, v1alpha1.PlanPhaseAct, v1alpha1.TurnPhaseAct
+	turn.Progress.Plan.Step, turn.Progress.Plan.Phase = 2, v1alpha1.PlanPhaseAct
+	turn.Progress.Phase = v1alpha1.TurnPhaseAct
 	call := v1alpha1.ToolCall{
 		ID:         "1-0",
 		Name:       "ask",
