@@ -15,7 +15,7 @@ import (
 
 var _ = Describe("Tools that need approval", func() {
 	It(
-		"start once somebody who may has approved the call, and not when he has rejected it",
+		"start after an authorized user has approved the call, and do not start after a rejection",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			review := &authenticationv1.SelfSubjectReview{}

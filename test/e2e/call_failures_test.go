@@ -33,9 +33,9 @@ var forLong = arguments{"seconds": 300}
 var little = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("48Mi")}
 
 var _ = Describe("A tool call that has started", func() {
-	DescribeTable("and ends badly is told with its reason:",
-		func(ctx SpecContext, e fate) { e.play(ctx) },
-		Entry("an exit code", SpecTimeout(specLimit), fate{
+	DescribeTable("and fails reports its reason to the model:",
+		func(ctx SpecContext, e callOutcome) { e.play(ctx) },
+		Entry("an exit code", SpecTimeout(specLimit), callOutcome{
 			tool:   toolbox("work", "fail", v1alpha1.SideEffectIdempotent),
 			given:  arguments{"code": 7, "stderr": "no such city"},
 			state:  v1alpha1.ToolCallStateFailed,
@@ -43,7 +43,7 @@ var _ = Describe("A tool call that has started", func() {
 			told:   []string{"exit code 7", "no such city"},
 			limit:  atOnce,
 		}),
-		Entry("a signal of its own making", SpecTimeout(specLimit), fate{
+		Entry("a signal that the tool sends to itself", SpecTimeout(specLimit), callOutcome{
 			tool:   toolbox("work", "signal", v1alpha1.SideEffectPure),
 			given:  arguments{"number": 9},
 			state:  v1alpha1.ToolCallStateFailed,
@@ -51,7 +51,7 @@ var _ = Describe("A tool call that has started", func() {
 			told:   []string{"terminated by signal 9"},
 			limit:  atOnce,
 		}),
-		Entry("its timeout", SpecTimeout(specLimit), fate{
+		Entry("its timeout", SpecTimeout(specLimit), callOutcome{
 			tool:   within(2*time.Second, toolbox("work", "sleep", v1alpha1.SideEffectPure)),
 			given:  forLong,
 			state:  v1alpha1.ToolCallStateFailed,
@@ -59,7 +59,7 @@ var _ = Describe("A tool call that has started", func() {
 			told:   []string{"it was stopped after 2s"},
 			limit:  atOnce,
 		}),
-		Entry("more memory than its limit (Pure)", SpecTimeout(specLimit), fate{
+		Entry("memory above its limit (Pure)", SpecTimeout(specLimit), callOutcome{
 			tool:   with(little, toolbox("work", "memory", v1alpha1.SideEffectPure)),
 			given:  arguments{"mib": 512},
 			state:  v1alpha1.ToolCallStateFailed,
@@ -67,7 +67,7 @@ var _ = Describe("A tool call that has started", func() {
 			told:   []string{"it used more memory than its limit"},
 			limit:  atOnce,
 		}),
-		Entry("more memory than its limit (AtMostOnce)", SpecTimeout(specLimit), fate{
+		Entry("memory above its limit (AtMostOnce)", SpecTimeout(specLimit), callOutcome{
 			tool:   with(little, toolbox("work", "memory", v1alpha1.SideEffectAtMostOnce)),
 			given:  arguments{"mib": 512},
 			state:  v1alpha1.ToolCallStateFailed,
@@ -78,11 +78,11 @@ var _ = Describe("A tool call that has started", func() {
 	)
 
 	DescribeTable(
-		"and may run only once is told of as unknown when",
+		"with side effect AtMostOnce has an unknown outcome when",
 		func(ctx SpecContext, reason, told string, meddle func(context.Context, *v1alpha1.Turn)) {
-			w := newWitness(ctx)
+			w := newToolServer(ctx)
 			w.hold("work")
-			e := fate{
+			e := callOutcome{
 				tool:  toolbox("work", "report", v1alpha1.SideEffectAtMostOnce),
 				given: w.arguments("work"),
 				meddle: func(ctx context.Context, turn *v1alpha1.Turn) {
@@ -106,21 +106,21 @@ var _ = Describe("A tool call that has started", func() {
 			evictPod,
 		),
 		Entry(
-			"its pod is deleted by hand",
+			"its pod is deleted by a user",
 			SpecTimeout(specLimit),
 			v1alpha1.ToolCallReasonDisruption,
 			"its pod was stopped before it had ended",
 			deletePod,
 		),
 		Entry(
-			"its pod is deleted by hand, by force",
+			"its pod is deleted by force",
 			SpecTimeout(specLimit),
 			v1alpha1.ToolCallReasonDisruption,
 			"its pod was stopped before it had ended",
 			deletePodByForce,
 		),
 		Entry(
-			"its Job is deleted by hand",
+			"its Job is deleted by a user",
 			SpecTimeout(specLimit),
 			v1alpha1.ToolCallReasonJobGone,
 			"its Job no longer exists",
@@ -137,9 +137,9 @@ var _ = Describe("A tool call that has started", func() {
 	)
 
 	DescribeTable(
-		"and may run again does so after a pause that the status shows when",
+		"with another side effect is retried after a pause that the status shows when",
 		func(ctx SpecContext, reason string, meddle func(context.Context, *v1alpha1.Turn)) {
-			w := newWitness(ctx)
+			w := newToolServer(ctx)
 			w.hold("work")
 			namespace := newStage(
 				ctx,
@@ -172,7 +172,7 @@ var _ = Describe("A tool call that has started", func() {
 			}
 		},
 		Entry("its pod is evicted", SpecTimeout(specLimit), v1alpha1.ToolCallReasonDisruption, evictPod),
-		Entry("its pod is deleted by hand", SpecTimeout(specLimit), v1alpha1.ToolCallReasonDisruption, deletePod),
+		Entry("its pod is deleted by a user", SpecTimeout(specLimit), v1alpha1.ToolCallReasonDisruption, deletePod),
 		Entry(
 			"its container is killed",
 			Label(hereLabel),
@@ -183,7 +183,7 @@ var _ = Describe("A tool call that has started", func() {
 	)
 
 	It(
-		"and may run again does so when its pod was deleted by hand before the start",
+		"with another side effect is retried after its pod was deleted before the start",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			namespace := newStage(
@@ -205,7 +205,7 @@ var _ = Describe("A tool call that has started", func() {
 })
 
 // arguments are what a tool that reports here is called with.
-func (w *witness) arguments(tool string) arguments {
+func (w *toolServer) arguments(tool string) arguments {
 	return arguments{"url": w.url + "/" + tool}
 }
 

@@ -23,8 +23,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-// fate is what becomes of a tool call, and how it comes to that.
-type fate struct {
+// callOutcome is the expected outcome of a tool call, and how it comes about.
+type callOutcome struct {
 	// tool is called once, with the arguments.
 	tool  *v1alpha1.Tool
 	given arguments
@@ -44,7 +44,7 @@ type fate struct {
 }
 
 // play runs a Turn that calls the tool and checks every account of the call's end.
-func (e fate) play(ctx context.Context) *v1alpha1.Turn {
+func (e callOutcome) play(ctx context.Context) *v1alpha1.Turn {
 	GinkgoHelper()
 	name := e.tool.Name
 	namespace := newStage(ctx, builder.Script("{{tool:"+name+"}}", calls{call(name, e.given)}), e.tool)

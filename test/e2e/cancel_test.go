@@ -21,7 +21,7 @@ import (
 const cancelLimit = 5 * time.Second
 
 var _ = Describe("Cancelling a Turn", func() {
-	DescribeTable("while its tool runs takes the pods away and ends it within 5 s",
+	DescribeTable("while its tool runs deletes the pods and ends the Turn within 5 s",
 		func(ctx SpecContext, class v1alpha1.SideEffect) {
 			namespace := newStage(ctx,
 				builder.Script("never", calls{call("nap", arguments{"seconds": 300})}),

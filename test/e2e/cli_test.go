@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("kubectl", func() {
-	It("waits for Turns and prints tables", SpecTimeout(specLimit), func(ctx SpecContext) {
+	It("waits for the conditions of Turns and prints their columns", SpecTimeout(specLimit), func(ctx SpecContext) {
 		namespace := newStage(ctx,
 			builder.Script("It has {{tool:word-count}} words.", calls{call("word-count", arguments{"text": "one two"})}),
 			toolbox("word-count", "word-count", v1alpha1.SideEffectPure))
@@ -59,27 +59,31 @@ var _ = Describe("kubectl", func() {
 		))
 	})
 
-	It("shows that the manager's account may do what it needs and no more", SpecTimeout(specLimit), func(ctx SpecContext) {
-		account := "system:serviceaccount:" + managerNamespace + ":" + managerAccount
-		for _, namespace := range []string{"default", "kube-system", managerNamespace} {
-			rights := kubectl(ctx, "auth", "can-i", "--list", "--as", account, "--namespace", namespace)
-			if namespace == managerNamespace {
-				show("what the manager may do in its own namespace", "\n"+rights)
-			}
-			lines := strings.Split(strings.TrimSpace(rights), "\n")
-			Expect(
-				wideSpace.Split(lines[0], -1),
-			).To(Equal([]string{"Resources", "Non-Resource URLs", "Resource Names", "Verbs"}))
-			Expect(rights).To(MatchRegexp(`(?m)^turns\.capstan\.dev\s.*watch`))
-			for _, line := range lines[1:] {
-				resource := strings.Fields(line)[0]
-				verbs := line[strings.LastIndex(line, "["):]
-				Expect(verbs).NotTo(ContainSubstring("*"), line)
-				if !strings.HasPrefix(line, " ") {
-					Expect(resource).NotTo(ContainSubstring("*"), line)
-					Expect(resource).NotTo(HavePrefix("secrets"), line)
+	It(
+		"reports that the manager's account has the permissions that it needs, and no others",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			account := "system:serviceaccount:" + managerNamespace + ":" + managerAccount
+			for _, namespace := range []string{"default", "kube-system", managerNamespace} {
+				rights := kubectl(ctx, "auth", "can-i", "--list", "--as", account, "--namespace", namespace)
+				if namespace == managerNamespace {
+					show("what the manager may do in its own namespace", "\n"+rights)
+				}
+				lines := strings.Split(strings.TrimSpace(rights), "\n")
+				Expect(
+					wideSpace.Split(lines[0], -1),
+				).To(Equal([]string{"Resources", "Non-Resource URLs", "Resource Names", "Verbs"}))
+				Expect(rights).To(MatchRegexp(`(?m)^turns\.capstan\.dev\s.*watch`))
+				for _, line := range lines[1:] {
+					resource := strings.Fields(line)[0]
+					verbs := line[strings.LastIndex(line, "["):]
+					Expect(verbs).NotTo(ContainSubstring("*"), line)
+					if !strings.HasPrefix(line, " ") {
+						Expect(resource).NotTo(ContainSubstring("*"), line)
+						Expect(resource).NotTo(HavePrefix("secrets"), line)
+					}
 				}
 			}
-		}
-	})
+		},
+	)
 })

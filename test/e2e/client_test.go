@@ -19,7 +19,7 @@ import (
 
 var _ = Describe("Client tools", func() {
 	It(
-		"make a Turn wait, take results one by one, refuse a wrong one with a reason, and let it go on",
+		"make a Turn wait for results, accept them one by one, and refuse an invalid one with a reason",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			namespace := newStage(
@@ -74,7 +74,7 @@ var _ = Describe("Client tools", func() {
 	)
 
 	It(
-		"are given up for a message that steers, which one in the queue is not",
+		"are abandoned for a message with delivery Steer, and not for one with delivery Queue",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			namespace := newStage(

@@ -34,7 +34,7 @@ const takeover = 90 * time.Second
 // drama is what a crash spec plays.
 type drama struct {
 	namespace string
-	witness   *witness
+	server    *toolServer
 	// strike ends the manager.
 	strike func() error
 	// begin asks the Turn.
@@ -50,7 +50,7 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 	BeforeEach(func(ctx SpecContext) { rested(ctx) }, NodeTimeout(specLimit))
 	AfterEach(func(ctx SpecContext) { settled(ctx) }, NodeTimeout(specLimit))
 
-	DescribeTable("while the model is asked, the Turn gets its answer",
+	DescribeTable("during a model call, the Turn still completes with a response",
 		func(ctx SpecContext, die death) {
 			manager := settled(ctx)
 			strike, survived := die(ctx, manager)
@@ -80,40 +80,44 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 		Entry("with its pod deleted by force", death(deleted), SpecTimeout(crashLimit)),
 	)
 
-	It("while the model answers, what had come is the answer where the Model finalizes", func(ctx SpecContext) {
-		manager := settled(ctx)
-		strike, survived := killed(ctx, manager)
-		namespace := newStage(ctx, slow(time.Minute, v1alpha1.Simulation{
-			Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeLorem, Tokens: new(int32(60))},
-		}))
-		m := builder.Model("simulated").In(namespace).Obj()
-		Expect(
-			api.Patch(ctx, m, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"recovery":"Finalize"}}`))),
-		).To(Succeed())
-		ask(ctx, namespace, "demo-1")
-		Eventually(partials).WithArguments(ctx, namespace).WithTimeout(takeover).Should(HaveLen(2))
-		Expect(strike()).To(Succeed())
-		dead := time.Now()
-		Eventually(ctx, turn(namespace, "demo-1")).WithTimeout(takeover).Should(capstantest.HaveSucceeded())
-		show("answered after", time.Since(dead).Round(time.Millisecond).String())
-		Eventually(ctx, survived).Should(Succeed())
-		answer := read(ctx, namespace, "demo-1")
-		kept := partials(ctx, namespace)
-		Expect(answer.Status.Output).To(Equal(kept[0].Text + kept[1].Text))
-		Expect(answer.Status.Output).To(HavePrefix("lorem ipsum"))
-		Expect(answer.Status.Recovered).To(Equal(v1alpha1.TurnRecoveryFinalized))
-		Expect(meta.IsStatusConditionTrue(answer.Status.Conditions, v1alpha1.ConditionRecovered)).To(BeTrue())
-		Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1}))
-		show("recovered", answer.Status.Output)
-	}, SpecTimeout(crashLimit))
+	It(
+		"while a response streams, a Model with recovery Finalize keeps the received part as the response",
+		func(ctx SpecContext) {
+			manager := settled(ctx)
+			strike, survived := killed(ctx, manager)
+			namespace := newStage(ctx, slow(time.Minute, v1alpha1.Simulation{
+				Response: &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeLorem, Tokens: new(int32(60))},
+			}))
+			m := builder.Model("simulated").In(namespace).Obj()
+			Expect(
+				api.Patch(ctx, m, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"recovery":"Finalize"}}`))),
+			).To(Succeed())
+			ask(ctx, namespace, "demo-1")
+			Eventually(partials).WithArguments(ctx, namespace).WithTimeout(takeover).Should(HaveLen(2))
+			Expect(strike()).To(Succeed())
+			dead := time.Now()
+			Eventually(ctx, turn(namespace, "demo-1")).WithTimeout(takeover).Should(capstantest.HaveSucceeded())
+			show("answered after", time.Since(dead).Round(time.Millisecond).String())
+			Eventually(ctx, survived).Should(Succeed())
+			answer := read(ctx, namespace, "demo-1")
+			kept := partials(ctx, namespace)
+			Expect(answer.Status.Output).To(Equal(kept[0].Text + kept[1].Text))
+			Expect(answer.Status.Output).To(HavePrefix("lorem ipsum"))
+			Expect(answer.Status.Recovered).To(Equal(v1alpha1.TurnRecoveryFinalized))
+			Expect(meta.IsStatusConditionTrue(answer.Status.Conditions, v1alpha1.ConditionRecovered)).To(BeTrue())
+			Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1}))
+			show("recovered", answer.Status.Output)
+		},
+		SpecTimeout(crashLimit),
+	)
 
-	DescribeTable("its Turns lose no result and no tool starts twice",
+	DescribeTable("during an act step, no result is lost and no tool starts twice",
 		func(ctx SpecContext, at moment, die death) {
 			manager := settled(ctx)
-			d := drama{witness: newWitness(ctx)}
+			d := drama{server: newToolServer(ctx)}
 			var survived func(context.Context) error
 			d.strike, survived = die(ctx, manager)
-			d.namespace = newWitnessedStage(ctx, d.witness)
+			d.namespace = newServedStage(ctx, d.server)
 			ran := watchContainers(ctx, d.namespace)
 			d.begin = func() { ask(ctx, d.namespace, "demo-1") }
 			d.ledAgain = func() { Eventually(ctx, survived).WithTimeout(takeover).Should(Succeed()); settled(ctx) }
@@ -125,17 +129,17 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 			Eventually(ctx, survived).Should(Succeed())
 
 			answer := read(ctx, d.namespace, "demo-1")
-			expectOneStartEach(answer, d.witness, ran)
+			expectOneStartEach(answer, d.server, ran)
 			Expect(finalEntries(ctx, answer)).To(Equal(map[string]int{"step 1": 1, "step 2": 1, "step 3": 1}))
 		},
-		Entry("killed when the calls were planned", moment(planned), death(killed), SpecTimeout(crashLimit)),
-		Entry("deleted when the calls were planned", moment(planned), death(deleted), SpecTimeout(crashLimit)),
-		Entry("killed when the pod that may run was recorded", moment(recorded), death(killed), SpecTimeout(crashLimit)),
+		Entry("killed after the calls were planned", moment(planned), death(killed), SpecTimeout(crashLimit)),
+		Entry("deleted after the calls were planned", moment(planned), death(deleted), SpecTimeout(crashLimit)),
+		Entry("killed after the pods were recorded", moment(recorded), death(killed), SpecTimeout(crashLimit)),
 		Entry("deleted while the tools ran", moment(running), death(deleted), SpecTimeout(crashLimit)),
 		Entry("killed while the tools ran", moment(running), death(killed), SpecTimeout(crashLimit)),
 		Entry("killed as the tools ended", moment(ending), death(killed), SpecTimeout(crashLimit)),
-		Entry("deleted when the tools had ended", moment(ended), death(deleted), SpecTimeout(crashLimit)),
-		Entry("killed when the tools had ended", moment(ended), death(killed), SpecTimeout(crashLimit)),
+		Entry("deleted after the tools ended", moment(ended), death(deleted), SpecTimeout(crashLimit)),
+		Entry("killed after the tools ended", moment(ended), death(killed), SpecTimeout(crashLimit)),
 	)
 
 	It(
@@ -143,8 +147,8 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 			"as unknown",
 		SpecTimeout(crashLimit),
 		func(ctx SpecContext) {
-			w := newWitness(ctx)
-			namespace := newWitnessedStage(ctx, w)
+			w := newToolServer(ctx)
+			namespace := newServedStage(ctx, w)
 			w.hold("read", "write", "send")
 			asked := ask(ctx, namespace, "demo-1")
 			Eventually(ctx, func(ctx context.Context) ([]v1alpha1.ToolCall, error) {
@@ -183,8 +187,8 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 	)
 })
 
-// newWitnessedStage is a stage whose model calls the witnessed tools in one step.
-func newWitnessedStage(ctx context.Context, w *witness) string {
+// newServedStage is a stage whose model calls the witnessed tools in one step.
+func newServedStage(ctx context.Context, w *toolServer) string {
 	GinkgoHelper()
 	var step calls
 	var tools []*v1alpha1.Tool
@@ -226,29 +230,29 @@ func recorded(ctx context.Context, d drama) {
 // leads.
 func running(ctx context.Context, d drama) {
 	GinkgoHelper()
-	d.witness.hold("read", "write", "send")
+	d.server.hold("read", "write", "send")
 	d.begin()
-	Eventually(ctx, d.witness.started("read", "write", "send")).WithPolling(promptly).Should(BeTrue())
+	Eventually(ctx, d.server.started("read", "write", "send")).WithPolling(promptly).Should(BeTrue())
 	Expect(d.strike()).To(Succeed())
-	d.witness.letGo("send")
+	d.server.letGo("send")
 	d.ledAgain()
-	d.witness.letGo("read", "write")
+	d.server.letGo("read", "write")
 }
 
 // ending strikes in the moment in which the tools end, before the manager can know.
 func ending(ctx context.Context, d drama) {
 	GinkgoHelper()
-	d.witness.hold("read", "write", "send")
+	d.server.hold("read", "write", "send")
 	d.begin()
-	Eventually(ctx, d.witness.started("read", "write", "send")).WithPolling(promptly).Should(BeTrue())
-	d.witness.letGo("read", "write", "send")
+	Eventually(ctx, d.server.started("read", "write", "send")).WithPolling(promptly).Should(BeTrue())
+	d.server.letGo("read", "write", "send")
 	Expect(d.strike()).To(Succeed())
 }
 
 // ended strikes as soon as the API server knows of the end of all tools.
 func ended(ctx context.Context, d drama) {
 	GinkgoHelper()
-	d.witness.hold("read", "write", "send")
+	d.server.hold("read", "write", "send")
 	gone := map[string]bool{}
 	seen := shown(ctx, &corev1.PodList{}, d.namespace, func(pod *corev1.Pod) bool {
 		if status := toolStatus(pod); status != nil && status.State.Terminated != nil {
@@ -257,15 +261,15 @@ func ended(ctx context.Context, d drama) {
 		return len(gone) == len(witnessed)
 	})
 	d.begin()
-	Eventually(ctx, d.witness.started("read", "write", "send")).WithPolling(promptly).Should(BeTrue())
-	d.witness.letGo("read", "write", "send")
+	Eventually(ctx, d.server.started("read", "write", "send")).WithPolling(promptly).Should(BeTrue())
+	d.server.letGo("read", "write", "send")
 	Expect(seen()).To(Succeed())
 	Expect(d.strike()).To(Succeed())
 }
 
 // expectOneStartEach checks that every tool started once, by both accounts, and that the Turn has the result of that
 // start.
-func expectOneStartEach(answer *v1alpha1.Turn, w *witness, ran *containers) {
+func expectOneStartEach(answer *v1alpha1.Turn, w *toolServer, ran *containers) {
 	GinkgoHelper()
 	keys := map[string]bool{}
 	text := answer.Status.Output

@@ -34,9 +34,9 @@ const (
 )
 
 var _ = Describe("Deleting", func() {
-	DescribeTable("a Turn while its tool runs leaves nothing of it within 30 s, and its Session goes on",
+	DescribeTable("a Turn while its tool runs removes all its objects within 30 s, and its Session accepts Turns",
 		func(ctx SpecContext, class v1alpha1.SideEffect, how client.PropagationPolicy) {
-			w := newWitness(ctx)
+			w := newToolServer(ctx)
 			w.hold("work")
 			namespace := newStage(ctx, builder.Script("{{tool:work}}", calls{w.call("work")}), toolbox("work", "report", class))
 			asked := ask(ctx, namespace, "demo-1")
@@ -55,7 +55,7 @@ var _ = Describe("Deleting", func() {
 	)
 
 	It(
-		"a Turn while it waits for a client leaves nothing of it within 30 s, and its Session goes on",
+		"a Turn while it waits for a client removes all its objects within 30 s, and its Session accepts Turns",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			namespace := newStage(
@@ -77,9 +77,9 @@ var _ = Describe("Deleting", func() {
 	)
 
 	DescribeTable(
-		"a Session with a Turn that runs leaves nothing of both within 30 s, and a queued Turn waits for another Session",
+		"a Session removes it and its running Turn within 30 s, and a queued Turn waits for a new Session",
 		func(ctx SpecContext, how client.PropagationPolicy) {
-			w := newWitness(ctx)
+			w := newToolServer(ctx)
 			namespace := newStage(
 				ctx,
 				builder.Script("{{tool:work}}", calls{w.call("work")}),
@@ -122,10 +122,10 @@ var _ = Describe("Deleting", func() {
 	)
 
 	It(
-		"a namespace with Turns that run, wait and are queued is done within 30 s",
+		"a namespace with running, waiting and queued Turns completes within 30 s",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
-			w := newWitness(ctx)
+			w := newToolServer(ctx)
 			namespace := newStage(ctx, builder.Script("{{tool:work}}", calls{w.call("work"), call("ask-ann", nil)}),
 				toolbox("work", "report", v1alpha1.SideEffectAtMostOnce), builder.ClientTool("ask-ann").Obj())
 			create(
@@ -147,7 +147,7 @@ var _ = Describe("Deleting", func() {
 	)
 
 	It(
-		"Sessions with a thousand finished Turns takes the Turns along within a minute",
+		"Sessions with a thousand finished Turns deletes the Turns within a minute",
 		Serial,
 		SpecTimeout(crashLimit),
 		func(ctx SpecContext) {

@@ -12,7 +12,7 @@ import (
 
 var _ = Describe("The launcher", Serial, func() {
 	It(
-		"comes by an init container where the cluster has no image volumes",
+		"is delivered by an init container on a cluster without image volumes",
 		SpecTimeout(crashLimit),
 		func(ctx SpecContext) {
 			runManagerWith(ctx, "--launcher-delivery=InitContainer")

@@ -52,7 +52,7 @@ func expectWorkWentOn(started time.Time, answer *v1alpha1.Turn, responding time.
 }
 
 var _ = Describe("On a full cluster", Serial, func() {
-	It("the manager makes room for itself among other pods", SpecTimeout(crashLimit), func(ctx SpecContext) {
+	It("the manager preempts pods of a lower priority", SpecTimeout(crashLimit), func(ctx SpecContext) {
 		settled(ctx)
 		namespace := newStage(ctx, builder.Script("the answer"))
 		comeBack := absent(ctx)
@@ -68,7 +68,7 @@ var _ = Describe("On a full cluster", Serial, func() {
 		Expect(len(left.Items)).To(BeNumerically("<", 2), "no pod had to make room: the cluster was not full")
 	})
 
-	It("a tool whose class is below the manager's is preempted for it", SpecTimeout(crashLimit), func(ctx SpecContext) {
+	It("the manager preempts a tool of a lower priority class", SpecTimeout(crashLimit), func(ctx SpecContext) {
 		scene := rolloutBesideTool(ctx, 1000)
 		answer := scene.answer(ctx)
 		expectEnding(ctx, answer, "work", v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonDisruption,
@@ -78,7 +78,7 @@ var _ = Describe("On a full cluster", Serial, func() {
 	})
 
 	It(
-		"a tool whose class is that of the manager stays, and another pod makes room",
+		"the manager preempts another pod, and not a tool of its own priority class",
 		SpecTimeout(crashLimit),
 		func(ctx SpecContext) {
 			scene := rolloutBesideTool(ctx, managerPriority)
@@ -101,7 +101,7 @@ const (
 
 // contest is a full node on which the next manager needs the place of a tool or of another pod.
 type contest struct {
-	*witness
+	*toolServer
 	asked *v1alpha1.Turn
 	other *corev1.Pod
 }
@@ -120,7 +120,7 @@ func rolloutBesideTool(ctx context.Context, value int32) contest {
 	install(ctx, tools, others)
 	flag := "--tool-priority-class=" + tools.Name
 	runManagerWith(ctx, flag)
-	w := newWitness(ctx)
+	w := newToolServer(ctx)
 	w.hold("work")
 	most := *resource.NewMilliQuantity(freeCPU(ctx)-managerCPU-managerCPU/2, resource.DecimalSI)
 	work := with(corev1.ResourceList{corev1.ResourceCPU: most}, toolbox("work", "report", v1alpha1.SideEffectAtMostOnce))
@@ -130,7 +130,7 @@ func rolloutBesideTool(ctx context.Context, value int32) contest {
 	Expect(runningPod(ctx, asked).Spec.Priority).To(HaveValue(Equal(value)))
 	other := fillWith(ctx, namespace, "other", freeCPU(ctx), others.Name)
 	runManagerWith(ctx, flag)
-	return contest{witness: w, asked: asked, other: other}
+	return contest{toolServer: w, asked: asked, other: other}
 }
 
 // answer waits for the answer of the Turn.

@@ -99,7 +99,7 @@ var _ = Describe("A repository in git", func() {
 
 	BeforeEach(func(ctx SpecContext) { namespace = newNamespace(ctx) }, NodeTimeout(time.Minute))
 
-	DescribeTable("is applied again without a single write", func(ctx SpecContext, flags ...string) {
+	DescribeTable("is applied again without a write", func(ctx SpecContext, flags ...string) {
 		sync(ctx, repository+firstMessage, flags...)
 		succeeded(ctx, namespace, "demo-1")
 		expectReady(ctx, namespace)
@@ -115,7 +115,7 @@ var _ = Describe("A repository in git", func() {
 		Entry(nil, SpecTimeout(specLimit), "--server-side"),
 	)
 
-	It("takes a Turn away that is no longer in it, and nothing else", SpecTimeout(specLimit), func(ctx SpecContext) {
+	It("prunes only the Turn that was removed from it", SpecTimeout(specLimit), func(ctx SpecContext) {
 		prune := []string{"--prune", "--selector", "app=travel"}
 		for _, kind := range []string{"Turn", "Session", "Harness", "Agent", "Model", "Tool"} {
 			prune = append(prune, "--prune-allowlist", "capstan.dev/v1alpha1/"+kind)
@@ -137,7 +137,7 @@ var _ = Describe("A repository in git", func() {
 		}
 	})
 
-	It("puts back what somebody changed, and disturbs no Turn that runs", SpecTimeout(specLimit), func(ctx SpecContext) {
+	It("reverts a manual change, and disturbs no running Turn", SpecTimeout(specLimit), func(ctx SpecContext) {
 		asking := strings.Replace(repository, "{name: word-count, arguments: {text: one two three}}", "{name: ask}", 1)
 		asking = strings.Replace(asking, "{{tool:word-count}}", "{{tool:ask}}", 1)
 		sync(ctx, asking+firstMessage)
@@ -173,7 +173,7 @@ var _ = Describe("A repository in git", func() {
 	})
 
 	It(
-		"does not run a Turn again that was deleted, and refuses another message under its name",
+		"does not repeat a deleted Turn that is applied again, and refuses another message with its name",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			ran := watchContainers(ctx, namespace)
@@ -196,33 +196,37 @@ var _ = Describe("A repository in git", func() {
 		},
 	)
 
-	It("begins a new conversation when a Session is created again", SpecTimeout(specLimit), func(ctx SpecContext) {
-		sync(ctx, repository+firstMessage)
-		first := succeeded(ctx, namespace, "demo-1")
-		before := sessionOf(ctx, namespace)
+	It(
+		"starts a new conversation after a Session was deleted and applied again",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			sync(ctx, repository+firstMessage)
+			first := succeeded(ctx, namespace, "demo-1")
+			before := sessionOf(ctx, namespace)
 
-		kubectl(ctx, "delete", "session", "demo", "--namespace", namespace, "--wait")
-		Eventually(ctx, func(ctx context.Context) error { _, err := turn(namespace, "demo-1")(ctx); return err }).
-			Should(MatchError(apierrors.IsNotFound, "IsNotFound"), "a Turn goes with the Session that it began under")
-		Eventually(ctx, func(ctx context.Context) (int, error) {
-			var entries v1alpha1.JournalEntryList
-			err := api.List(ctx, &entries, client.InNamespace(namespace))
-			return len(entries.Items), err
-		}).Should(BeZero(), "the log goes with its Session")
+			kubectl(ctx, "delete", "session", "demo", "--namespace", namespace, "--wait")
+			Eventually(ctx, func(ctx context.Context) error { _, err := turn(namespace, "demo-1")(ctx); return err }).
+				Should(MatchError(apierrors.IsNotFound, "IsNotFound"), "a Turn goes with the Session that it began under")
+			Eventually(ctx, func(ctx context.Context) (int, error) {
+				var entries v1alpha1.JournalEntryList
+				err := api.List(ctx, &entries, client.InNamespace(namespace))
+				return len(entries.Items), err
+			}).Should(BeZero(), "the log goes with its Session")
 
-		sync(ctx, repository+firstMessage)
-		again := succeeded(ctx, namespace, "demo-1")
-		Expect(again.UID).NotTo(Equal(first.UID))
-		Expect(
-			succeededReason(again),
-		).To(Equal(string(v1alpha1.StopReasonEndTurn)), "the new conversation has not had this message")
-		after := sessionOf(ctx, namespace)
-		Expect(after.UID).NotTo(Equal(before.UID))
-		Eventually(
-			ctx,
-			func(ctx context.Context) int64 { return sessionOf(ctx, namespace).Status.Totals.Turns },
-		).Should(BeEquivalentTo(1))
-	})
+			sync(ctx, repository+firstMessage)
+			again := succeeded(ctx, namespace, "demo-1")
+			Expect(again.UID).NotTo(Equal(first.UID))
+			Expect(
+				succeededReason(again),
+			).To(Equal(string(v1alpha1.StopReasonEndTurn)), "the new conversation has not had this message")
+			after := sessionOf(ctx, namespace)
+			Expect(after.UID).NotTo(Equal(before.UID))
+			Eventually(
+				ctx,
+				func(ctx context.Context) int64 { return sessionOf(ctx, namespace).Status.Totals.Turns },
+			).Should(BeEquivalentTo(1))
+		},
+	)
 })
 
 // expectReady waits until the Session is at rest and all that it names is ready, so that no controller has anything

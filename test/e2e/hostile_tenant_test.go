@@ -38,14 +38,18 @@ const (
 )
 
 var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func() {
-	It("neither stops its neighbour nor the manager, by all means at once", SpecTimeout(loadLimit), func(ctx SpecContext) {
-		server := newModelServer(ctx, http.HandlerFunc(serveModel))
-		beside(ctx, server, "all", hostileTime, goodTurns, func(as client.Client, hostile, full string) map[string]mean {
-			return means(as, hostile, full, server)
-		})
-	})
+	It(
+		"stops neither other tenants nor the manager with all attacks at once",
+		SpecTimeout(loadLimit),
+		func(ctx SpecContext) {
+			server := newModelServer(ctx, http.HandlerFunc(serveModel))
+			beside(ctx, server, "all", hostileTime, goodTurns, func(as client.Client, hostile, full string) map[string]mean {
+				return means(as, hostile, full, server)
+			})
+		},
+	)
 
-	DescribeTable("neither stops its neighbour nor the manager, with", func(ctx SpecContext, name string) {
+	DescribeTable("stops neither other tenants nor the manager with", func(ctx SpecContext, name string) {
 		server := newModelServer(ctx, http.HandlerFunc(serveModel))
 		beside(ctx, server, name, shortTime, shortTurns, func(as client.Client, hostile, full string) map[string]mean {
 			return map[string]mean{name: means(as, hostile, full, server)[name]}
@@ -62,7 +66,7 @@ var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func()
 	)
 
 	It(
-		"that is deleted with 1,000 finished Turns hardly delays its neighbour",
+		"that is deleted with 1,000 finished Turns does not delay other tenants noticeably",
 		SpecTimeout(loadLimit),
 		func(ctx SpecContext) {
 			runManagerWith(ctx, logsWaits)

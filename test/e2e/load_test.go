@@ -37,7 +37,7 @@ const loadLimit = 40 * time.Minute
 const creators = 16
 
 var _ = Describe("Under load", Serial, Label(loadLabel, hereLabel), func() {
-	DescribeTable("5,100 Turns over 51 namespaces, applied at once, all succeed with a manager",
+	DescribeTable("5,100 Turns in 51 namespaces, applied at once, all succeed with a manager",
 		func(ctx SpecContext, limit string) {
 			limitMemory(ctx, limit)
 			before := settled(ctx)
@@ -79,7 +79,7 @@ var _ = Describe("Under load", Serial, Label(loadLabel, hereLabel), func() {
 	)
 
 	It(
-		"80 Turns of three Job calls each end while the manager is killed again and again",
+		"80 Turns with three Job calls each complete while the manager is killed repeatedly",
 		SpecTimeout(loadLimit),
 		func(ctx SpecContext) {
 			undisturbed := manyJobs(ctx, false)

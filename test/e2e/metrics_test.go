@@ -105,7 +105,7 @@ func scrape(ctx context.Context, pod, token string) (string, int) {
 }
 
 var _ = Describe("The manager's metrics", func() {
-	It("are shown to who may read them", func(ctx SpecContext) {
+	It("are served to authorized readers only", func(ctx SpecContext) {
 		pod := settled(ctx).pod.Name
 		_, status := scrape(ctx, pod, "")
 		Expect(status).To(Equal(http.StatusUnauthorized))

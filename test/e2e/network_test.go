@@ -14,7 +14,7 @@ import (
 // That packets are stopped is up to the network plugin of the cluster, and the plain bridge of this one stops none.
 var _ = Describe("A network access list", func() {
 	It(
-		"keeps a Session waiting until its Jobs are cut off, and they run then",
+		"keeps a Session waiting until its Jobs have no network, and then lets them run",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			namespace := newStage(ctx,

@@ -30,13 +30,13 @@ const (
 	givenUp = 3 * time.Minute
 )
 
-var _ = Describe("What a tool wrote", Serial, Label(hereLabel), func() {
+var _ = Describe("The result of a tool", Serial, Label(hereLabel), func() {
 	It(
-		"and nobody can read any more is told of as lost, and the tool is not run again",
+		"that cannot be read any more is reported as lost, and the tool is not started again",
 		SpecTimeout(crashLimit),
 		func(ctx SpecContext) {
 			tools := map[string]v1alpha1.SideEffect{"read": v1alpha1.SideEffectPure, "send": v1alpha1.SideEffectAtMostOnce}
-			w := newWitness(ctx)
+			w := newToolServer(ctx)
 			// More than a termination message holds, so that the log is needed.
 			w.padding = 8 << 10
 			w.hold("read", "send")
@@ -92,10 +92,10 @@ var _ = Describe("What a tool wrote", Serial, Label(hereLabel), func() {
 
 var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 	It(
-		"a call ends as what is known of it, and what may run only once never starts twice",
+		"a call ends with its known outcome, and one with side effect AtMostOnce never starts twice",
 		SpecTimeout(lossLimit),
 		func(ctx SpecContext) {
-			w := newWitness(ctx)
+			w := newToolServer(ctx)
 			w.hold("read", "send", "pay", "late")
 			stage := func(call string, class v1alpha1.SideEffect, timeout time.Duration) (string, *containers) {
 				work := within(timeout, toolbox(call, "report", class))

@@ -42,24 +42,24 @@ var tooMuch = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000")
 var both = []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce}
 
 var _ = Describe("A tool call that never starts", func() {
-	play := func(ctx SpecContext, e fate) {
+	play := func(ctx SpecContext, e callOutcome) {
 		e.state = v1alpha1.ToolCallStateNotExecuted
 		e.told = append(e.told, "The tool was not executed", harmless)
 		e.play(ctx)
 	}
 
-	DescribeTable("is told with its reason when", play,
-		Entry("its command is not in the image", SpecTimeout(specLimit), fate{
+	DescribeTable("reports its reason to the model when", play,
+		Entry("its command is not in the image", SpecTimeout(specLimit), callOutcome{
 			tool:   commanding("/no-such-program", toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce)),
 			reason: v1alpha1.ToolCallReasonStartError,
 			told:   []string{`the command "/no-such-program" does not exist in the image`},
 			limit:  atOnce,
 		}),
-		Entry("its image may not be pulled and is not there", SpecTimeout(specLimit), fate{
+		Entry("its image is not present and imagePullPolicy is Never", SpecTimeout(specLimit), callOutcome{
 			tool:   from(noRegistry, corev1.PullNever, toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce)),
 			reason: v1alpha1.ToolCallReasonImagePull, told: []string{"ErrImageNeverPull"}, limit: atOnce,
 		}),
-		Entry("a quota allows no Jobs", SpecTimeout(specLimit), fate{
+		Entry("a quota allows no Jobs", SpecTimeout(specLimit), callOutcome{
 			tool:   toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce),
 			before: quota("count/jobs.batch"),
 			reason: v1alpha1.ToolCallReasonQuotaExceeded,
@@ -67,7 +67,7 @@ var _ = Describe("A tool call that never starts", func() {
 			limit:  atOnce,
 			noJob:  true,
 		}),
-		Entry("a policy refuses its Job", SpecTimeout(specLimit), fate{
+		Entry("a policy refuses its Job", SpecTimeout(specLimit), callOutcome{
 			tool:   toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce),
 			before: noJobs,
 			reason: v1alpha1.ToolCallReasonRefused,
@@ -79,30 +79,30 @@ var _ = Describe("A tool call that never starts", func() {
 
 	for _, class := range both {
 		impatient := func() *v1alpha1.Tool { return startingWithin(impatience, toolbox("work", "echo", class)) }
-		DescribeTable("within its start timeout is told with its reason ("+string(class)+") when", play,
-			Entry("its image cannot be pulled", SpecTimeout(specLimit), fate{
+		DescribeTable("within its start timeout reports its reason to the model ("+string(class)+") when", play,
+			Entry("its image cannot be pulled", SpecTimeout(specLimit), callOutcome{
 				tool:   startingWithin(pullPatience, from(noRegistry, corev1.PullIfNotPresent, impatient())),
 				reason: v1alpha1.ToolCallReasonImagePull,
 				told:   []string{"within " + pullPatience.String(), "its image could not be pulled"},
 			}),
-			Entry("no node has room for it", SpecTimeout(specLimit), fate{
+			Entry("no node has room for it", SpecTimeout(specLimit), callOutcome{
 				tool:   with(tooMuch, impatient()),
 				reason: v1alpha1.ToolCallReasonUnschedulable,
 				told:   []string{"within 3s", "its pod could not be scheduled", "Insufficient cpu"},
 			}),
-			Entry("a quota allows no pods", SpecTimeout(specLimit), fate{
+			Entry("a quota allows no pods", SpecTimeout(specLimit), callOutcome{
 				tool:   impatient(),
 				before: quota("pods"),
 				reason: v1alpha1.ToolCallReasonQuotaExceeded,
 				told:   []string{"a quota of the namespace is exhausted", "pods=0"},
 			}),
-			Entry("the namespace limits pods to less", SpecTimeout(specLimit), fate{
+			Entry("a LimitRange of the namespace refuses its pod", SpecTimeout(specLimit), callOutcome{
 				tool:   impatient(),
 				before: smallPods,
 				reason: v1alpha1.ToolCallReasonRefused,
 				told:   []string{"the cluster rejected it", "maximum memory usage per Container is 16Mi"},
 			}),
-			Entry("nothing says why it does not start", SpecTimeout(specLimit), fate{
+			Entry("no object reports why it does not start", SpecTimeout(specLimit), callOutcome{
 				tool: impatient(), before: noScheduler,
 				reason: v1alpha1.ToolCallReasonStartTimeout, told: []string{"within 3s, its container did not start"},
 			}),
@@ -110,8 +110,8 @@ var _ = Describe("A tool call that never starts", func() {
 
 	}
 
-	It("because its pod was deleted by hand is told so (AtMostOnce)", SpecTimeout(specLimit), func(ctx SpecContext) {
-		play(ctx, fate{
+	It("because its pod was deleted reports so to the model (AtMostOnce)", SpecTimeout(specLimit), func(ctx SpecContext) {
+		play(ctx, callOutcome{
 			tool: with(tooMuch, toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce)),
 			meddle: func(ctx context.Context, turn *v1alpha1.Turn) {
 				Expect(api.Delete(ctx, unschedulablePod(ctx, turn))).To(Succeed())
@@ -122,47 +122,51 @@ var _ = Describe("A tool call that never starts", func() {
 		})
 	})
 
-	It("because its Tool was changed after it was planned is told so", SpecTimeout(specLimit), func(ctx SpecContext) {
-		w := newWitness(ctx)
-		w.hold("first")
-		first, second := toolbox(
-			"first",
-			"report",
-			v1alpha1.SideEffectPure,
-		), toolbox(
-			"second",
-			"echo",
-			v1alpha1.SideEffectAtMostOnce,
-		)
-		first.Spec.ConcurrencyClass, second.Spec.ConcurrencyClass = "in-turn", "in-turn"
-		namespace := newStage(
-			ctx,
-			builder.Script("{{tool:second}}", calls{w.call("first"), call("second", nil)}),
-			first,
-			second,
-		)
-		before := counted(ctx, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged)
-		ask(ctx, namespace, "demo-1")
-		Eventually(ctx, w.started("first")).Should(BeTrue())
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"job":{"command":["/toolbox","sleep"]}}}`))
-		Expect(api.Patch(ctx, second, patch)).To(Succeed())
-		w.letGo("first")
-		answer := succeeded(ctx, namespace, "demo-1")
-		expectEnding(
-			ctx,
-			answer,
-			"second",
-			v1alpha1.ToolCallStateNotExecuted,
-			v1alpha1.ToolCallReasonToolChanged,
-			"The tool was not executed: it was changed or removed",
-			harmless,
-		)
-		Expect(
-			counted(ctx, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged),
-		).To(BeNumerically(">", before))
-		Expect(callOf(answer, "first").State).To(Equal(v1alpha1.ToolCallStateSucceeded))
-		Expect(jobsIn(ctx, namespace)).To(HaveLen(1))
-	})
+	It(
+		"because its Tool was changed after it was planned reports so to the model",
+		SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			w := newToolServer(ctx)
+			w.hold("first")
+			first, second := toolbox(
+				"first",
+				"report",
+				v1alpha1.SideEffectPure,
+			), toolbox(
+				"second",
+				"echo",
+				v1alpha1.SideEffectAtMostOnce,
+			)
+			first.Spec.ConcurrencyClass, second.Spec.ConcurrencyClass = "in-turn", "in-turn"
+			namespace := newStage(
+				ctx,
+				builder.Script("{{tool:second}}", calls{w.call("first"), call("second", nil)}),
+				first,
+				second,
+			)
+			before := counted(ctx, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged)
+			ask(ctx, namespace, "demo-1")
+			Eventually(ctx, w.started("first")).Should(BeTrue())
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"job":{"command":["/toolbox","sleep"]}}}`))
+			Expect(api.Patch(ctx, second, patch)).To(Succeed())
+			w.letGo("first")
+			answer := succeeded(ctx, namespace, "demo-1")
+			expectEnding(
+				ctx,
+				answer,
+				"second",
+				v1alpha1.ToolCallStateNotExecuted,
+				v1alpha1.ToolCallReasonToolChanged,
+				"The tool was not executed: it was changed or removed",
+				harmless,
+			)
+			Expect(
+				counted(ctx, v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged),
+			).To(BeNumerically(">", before))
+			Expect(callOf(answer, "first").State).To(Equal(v1alpha1.ToolCallStateSucceeded))
+			Expect(jobsIn(ctx, namespace)).To(HaveLen(1))
+		},
+	)
 })
 
 // quota leaves a namespace no room for a resource, and waits until that holds.

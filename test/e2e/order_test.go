@@ -72,7 +72,7 @@ var _ = Describe("Ten Turns of one Session in one file", func() {
 	})
 
 	It(
-		"that lists them in any order run in natural order when they are as old as each other",
+		"that lists them in any order run in natural order if they have the same creation time",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			namespace := appliedTogether(ctx, layersManifest(0)+turnsManifest(mixed)+sessionManifest)
@@ -81,7 +81,7 @@ var _ = Describe("Ten Turns of one Session in one file", func() {
 	)
 
 	It(
-		"that begins with the Session run in natural order after the one that came first",
+		"that begins with the Session run in natural order after the first one",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			// The first Turn begins before kubectl has made the others, and takes longer than that. It is not stopped for
@@ -94,8 +94,8 @@ var _ = Describe("Ten Turns of one Session in one file", func() {
 	)
 })
 
-var _ = Describe("A Session of which several references are missing", func() {
-	It("names them all at once", SpecTimeout(specLimit), func(ctx SpecContext) {
+var _ = Describe("A Session with several missing references", func() {
+	It("names all of them in one condition", SpecTimeout(specLimit), func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		apply(ctx, namespace, `
 apiVersion: capstan.dev/v1alpha1
@@ -119,8 +119,8 @@ spec: {harnessRef: {name: later}, agentRef: {name: helper}, modelRef: {name: lar
 	})
 })
 
-var _ = Describe("Everything in one file, the wrong way round", func() {
-	It("ends well", SpecTimeout(specLimit), func(ctx SpecContext) {
+var _ = Describe("All kinds in one file, in reverse order", func() {
+	It("run a Turn", SpecTimeout(specLimit), func(ctx SpecContext) {
 		namespace := newNamespace(ctx)
 		apply(ctx, namespace, `
 apiVersion: capstan.dev/v1alpha1

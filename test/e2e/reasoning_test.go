@@ -19,7 +19,7 @@ import (
 
 var _ = Describe("A Turn of a model that reasons", Serial, Label(hereLabel), func() {
 	It(
-		"goes on with its thoughts when the manager dies between its steps",
+		"continues with its reasoning after the manager dies between two steps",
 		SpecTimeout(crashLimit),
 		func(ctx SpecContext) {
 			doubles, served := map[string]*providertest.Double{}, http.NewServeMux()

@@ -16,7 +16,7 @@ import (
 
 var _ = Describe("The pod of a tool", func() {
 	It(
-		"may do nothing but run the tool, and a restricted namespace takes it",
+		"has no other permissions, and a restricted namespace accepts it",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			namespace := newStage(ctx,

@@ -16,8 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-var _ = Describe("A Job that somebody suspends", func() {
-	DescribeTable("before its pod has started waits, and neither its start timeout nor its timeout runs",
+var _ = Describe("A Job that a user suspends", func() {
+	DescribeTable("before its pod has started waits, and neither of its timeouts runs",
 		func(ctx SpecContext, class v1alpha1.SideEffect) {
 			const limit = 4 * time.Second
 			namespace := newStage(ctx,
@@ -51,10 +51,10 @@ var _ = Describe("A Job that somebody suspends", func() {
 	)
 
 	It(
-		"while its tool runs, which may run again, runs it again when it goes on",
+		"while its tool runs starts a tool that may run again once more after it is resumed",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
-			w := newWitness(ctx)
+			w := newToolServer(ctx)
 			w.hold("work")
 			namespace := newStage(
 				ctx,
@@ -77,10 +77,10 @@ var _ = Describe("A Job that somebody suspends", func() {
 	)
 
 	It(
-		"while its tool runs, which may run only once, ends the call as unknown, and its second pod stays gated",
+		"while its AtMostOnce tool runs has an unknown outcome, and its second pod stays gated",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
-			w := newWitness(ctx)
+			w := newToolServer(ctx)
 			w.hold("work")
 			// The step stays open for the client's answer, so that the Job stays too.
 			namespace := newStage(ctx, builder.Script("{{tool:work}}", calls{w.call("work"), call("ask-ann", nil)}),

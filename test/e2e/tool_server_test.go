@@ -26,9 +26,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// witness is a server that tools report to when they start. It counts their starts, gives each start a receipt that the
+// toolServer is a server that tools report to when they start. It counts their starts, gives each start a receipt that the
 // tool returns as its result, and keeps each tool waiting until it is let go.
-type witness struct {
+type toolServer struct {
 	url string
 	// padding is how much the tools write after their receipt. Set it before anything starts.
 	padding int
@@ -46,15 +46,15 @@ type visit struct {
 	key string
 }
 
-// newWitness starts a server that pods can reach.
-func newWitness(ctx context.Context) *witness {
+// newToolServer starts a server that pods can reach.
+func newToolServer(ctx context.Context) *toolServer {
 	GinkgoHelper()
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", ":0")
 	Expect(err).NotTo(HaveOccurred())
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	Expect(err).NotTo(HaveOccurred())
-	w := &witness{
+	w := &toolServer{
 		url:    "http://" + net.JoinHostPort(hostAddress(ctx), port),
 		visits: map[string][]visit{},
 		held:   map[string]chan struct{}{},
@@ -85,7 +85,7 @@ func hostAddress(ctx context.Context) string {
 }
 
 // hold makes the starts of these tools wait until they are let go.
-func (w *witness) hold(tools ...string) {
+func (w *toolServer) hold(tools ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, tool := range tools {
@@ -94,7 +94,7 @@ func (w *witness) hold(tools ...string) {
 }
 
 // letGo lets these tools end.
-func (w *witness) letGo(tools ...string) {
+func (w *toolServer) letGo(tools ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, tool := range tools {
@@ -104,13 +104,13 @@ func (w *witness) letGo(tools ...string) {
 }
 
 // call is a call of a tool that reports here.
-func (w *witness) call(tool string) v1alpha1.SimulatedToolCall {
+func (w *toolServer) call(tool string) v1alpha1.SimulatedToolCall {
 	GinkgoHelper()
 	return call(tool, arguments{"url": w.url + "/" + tool})
 }
 
 // ServeHTTP takes the report of a tool, whose name is the path.
-func (w *witness) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+func (w *toolServer) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	tool := strings.TrimPrefix(request.URL.Path, "/")
 	environment := map[string]string{}
 	if err := json.NewDecoder(request.Body).Decode(&environment); err != nil {
@@ -133,14 +133,14 @@ func (w *witness) ServeHTTP(response http.ResponseWriter, request *http.Request)
 }
 
 // of are the starts of a tool.
-func (w *witness) of(tool string) []visit {
+func (w *toolServer) of(tool string) []visit {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]visit(nil), w.visits[tool]...)
 }
 
 // started reports whether all of these tools have started.
-func (w *witness) started(tools ...string) func() bool {
+func (w *toolServer) started(tools ...string) func() bool {
 	return func() bool {
 		for _, tool := range tools {
 			if len(w.of(tool)) == 0 {
@@ -152,7 +152,7 @@ func (w *witness) started(tools ...string) func() bool {
 }
 
 // visited waits until a tool has started so often. A container runs a moment before its tool does.
-func (w *witness) visited(ctx context.Context, tool string, times int) {
+func (w *toolServer) visited(ctx context.Context, tool string, times int) {
 	GinkgoHelper()
 	Eventually(
 		ctx,

@@ -21,7 +21,7 @@ import (
 
 var _ = Describe("A tool", func() {
 	It(
-		"that exits with 3 tells the model what it wrote to stderr, and nothing of stdout",
+		"that exits with 3 shows the model its stderr, and not its stdout",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			namespace := newStage(
@@ -48,7 +48,7 @@ var _ = Describe("A tool", func() {
 		},
 	)
 
-	It("that takes too long is stopped and the model is told so", SpecTimeout(specLimit), func(ctx SpecContext) {
+	It("that exceeds its timeout is stopped, and the model reads so", SpecTimeout(specLimit), func(ctx SpecContext) {
 		namespace := newStage(ctx,
 			builder.Script("{{tool:nap}}", calls{call("nap", arguments{"seconds": 300})}),
 			within(time.Second, toolbox("nap", "sleep", v1alpha1.SideEffectAtMostOnce)))
@@ -70,7 +70,7 @@ var _ = Describe("A tool", func() {
 		}
 	})
 
-	It("gets 60 KiB of awkward arguments byte for byte", SpecTimeout(specLimit), func(ctx SpecContext) {
+	It("reads 60 KiB of arguments with special characters byte for byte", SpecTimeout(specLimit), func(ctx SpecContext) {
 		text := awkwardArguments(60 << 10)
 		Expect(json.Valid([]byte(text))).To(BeTrue())
 		namespace := newStage(ctx,
@@ -81,7 +81,7 @@ var _ = Describe("A tool", func() {
 		Expect(answer.Status.Output).To(Equal(hex.EncodeToString(sum[:])))
 	})
 
-	It("with more arguments than fit is never started", SpecTimeout(specLimit), func(ctx SpecContext) {
+	It("with larger arguments than the limit is never started", SpecTimeout(specLimit), func(ctx SpecContext) {
 		text := `{"text":"` + strings.Repeat("x", 100<<10) + `"}`
 		namespace := newStage(ctx,
 			builder.Script("{{tool:sha256}}", calls{rawCall("sha256", text)}),
@@ -95,7 +95,7 @@ var _ = Describe("A tool", func() {
 	})
 
 	It(
-		"may give nothing, more than a termination message holds, or more than the model is shown",
+		"may return nothing, more than a termination message holds, or more than the model reads",
 		SpecTimeout(specLimit),
 		func(ctx SpecContext) {
 			emit := func(name string, bytes int) v1alpha1.SimulatedToolCall { return call(name, arguments{"bytes": bytes}) }

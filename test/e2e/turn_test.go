@@ -13,7 +13,7 @@ import (
 )
 
 var _ = Describe("A Turn", func() {
-	It("without tools gets the model's answer", SpecTimeout(specLimit), func(ctx SpecContext) {
+	It("without tools completes with the response of the model", SpecTimeout(specLimit), func(ctx SpecContext) {
 		namespace := newStage(ctx, builder.Script("Good morning."))
 		answer := answered(ctx, namespace, "demo-1")
 		Expect(answer.Status.Output).To(Equal("Good morning."))
@@ -85,7 +85,7 @@ var _ = Describe("A Turn", func() {
 		Expect(lastStart).To(BeTemporally("<", firstEnd), "the last container started before the first one ended")
 	})
 
-	It("makes the second step's arguments of the first step's result", SpecTimeout(specLimit), func(ctx SpecContext) {
+	It("uses the result of the first step in the arguments of the second", SpecTimeout(specLimit), func(ctx SpecContext) {
 		namespace := newStage(
 			ctx,
 			builder.Script(
