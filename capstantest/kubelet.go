@@ -33,7 +33,7 @@ type container struct {
 	job     types.NamespacedName
 	fault   Fault
 	started metav1.Time
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // It is the life of the container.
 	stop    context.CancelCauseFunc
 }
 

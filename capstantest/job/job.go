@@ -25,7 +25,7 @@ type Call struct {
 	Locale string
 	// Context ends when the tool is stopped: its pod is deleted, the Turn has ended, or its timeout has passed. A
 	// capstantest.Match gets none.
-	Context context.Context
+	Context context.Context //nolint:containedctx // It is the life of this one call, as that of an http.Request.
 }
 
 // Runner returns the result of a tool call: the tool's stdout and stderr, and its exit code. With exit code 0 the

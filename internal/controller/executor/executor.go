@@ -69,7 +69,7 @@ type Executor struct {
 	mu      sync.Mutex
 	work    map[Key]*work
 	running sync.WaitGroup
-	base    context.Context
+	base    context.Context //nolint:containedctx // Work outlives the passes that begin it.
 	stop    context.CancelFunc
 }
 

@@ -1,5 +1,5 @@
-// Package condition sets the conditions of the kinds: with bounded messages, to the second, as kstatus reads them. To
-// read conditions, use k8s.io/apimachinery/pkg/api/meta.
+// Package condition has what k8s.io/apimachinery/pkg/api/meta lacks to set the conditions of the kinds: bounded
+// messages, times to the second, and the conditions that kstatus reads. Package meta sets and reads them.
 package condition
 
 import (
@@ -34,15 +34,12 @@ func Set(
 	}
 	meta.SetStatusCondition(conditions, metav1.Condition{
 		Type: kind, Status: status, ObservedGeneration: generation, LastTransitionTime: at, Reason: reason,
-		Message: cut(message),
+		Message: Cut(message),
 	})
 }
 
-// Cut is a message as Set stores it.
-func Cut(message string) string { return cut(message) }
-
-// cut shortens a message to MaxMessageBytes, between two characters.
-func cut(message string) string {
+// Cut returns a message as Set stores it: shortened to MaxMessageBytes, between two characters.
+func Cut(message string) string {
 	if len(message) <= MaxMessageBytes {
 		return message
 	}

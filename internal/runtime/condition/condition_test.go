@@ -164,17 +164,3 @@ func TestSetAcceptedTellsKstatusWhereTheResultStands(t *testing.T) {
 		}
 	}
 }
-
-func TestFind(t *testing.T) {
-	conditions := []metav1.Condition{{Type: "A"}, {Type: "B", Status: metav1.ConditionTrue}}
-	if got := meta.FindStatusCondition(conditions, "B"); got != &conditions[1] {
-		t.Errorf("Find = %v", got)
-	}
-	if got := meta.FindStatusCondition(conditions, "C"); got != nil {
-		t.Errorf("Find = %v, want nil", got)
-	}
-	if meta.IsStatusConditionTrue(conditions, "A") || meta.IsStatusConditionTrue(conditions, "C") ||
-		!meta.IsStatusConditionTrue(conditions, "B") {
-		t.Error("only B is True")
-	}
-}

@@ -119,7 +119,7 @@ func closeBody(r *http.Request) {
 // stream is the body of a streamed response.
 type stream struct {
 	body   io.ReadCloser
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // It is the life of the body, as that of its http.Request.
 	cancel context.CancelFunc
 	host   string
 	status int

@@ -82,7 +82,7 @@ type Options struct {
 type Loop struct {
 	Options
 	// life ends with the process that the loop represents.
-	life context.Context
+	life context.Context //nolint:containedctx // Turns outlive the calls that begin them.
 
 	mu       sync.Mutex
 	sessions map[string]*queue
