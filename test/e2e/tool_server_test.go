@@ -26,8 +26,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// toolServer is a server that tools report to when they start. It counts their starts, gives each start a receipt that the
-// tool returns as its result, and keeps each tool waiting until it is let go.
+// toolServer is a server that tools report to when they start. It counts their starts, gives each start a receipt that
+// the tool returns as its result, and keeps each tool waiting until it is let go.
 type toolServer struct {
 	url string
 	// padding is how much the tools write after their receipt. Set it before anything starts.

@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("A Turn", func() {
-	It("is progressing until it waits for somebody, and finished once it has answered", func(ctx context.Context) {
+	It("is progressing until it waits for a client, and finished after its response", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		first := builder.Turn("demo-1").In(namespace).Obj()
 		talk := builder.Session("demo").In(namespace).Obj()
@@ -59,7 +59,7 @@ var _ = Describe("A Turn", func() {
 		},
 	)
 
-	It("is suspended while its spec says so", func(ctx context.Context) {
+	It("is suspended while spec.suspend is true", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		stage(ctx, namespace, simulation("Hello."))
 		first := builder.Turn("demo-1").In(namespace).Obj()
@@ -209,7 +209,7 @@ var _ = Describe("A ToolResult", func() {
 })
 
 var _ = Describe("A Session", func() {
-	It("is progressing again when something that it names goes away", func(ctx context.Context) {
+	It("is progressing again when a reference is deleted", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		tool := builder.ClientTool("ask").Obj()
 		stage(ctx, namespace, simulation("Hello."), tool)
@@ -253,7 +253,7 @@ var _ = Describe("A Session", func() {
 })
 
 var _ = Describe("A Tool", func() {
-	It("has failed while its schema is none, and can be mended", func(ctx context.Context) {
+	It("has failed while its schema is invalid, and recovers when that is corrected", func(ctx context.Context) {
 		tool := builder.ClientTool("ask").Obj()
 		tool.Namespace = newNamespace(ctx)
 		tool.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{"text":{"type":"words"}}}`)}
@@ -287,7 +287,7 @@ var _ = Describe("A Model", func() {
 })
 
 var _ = Describe("A Harness", func() {
-	It("is progressing until its parent comes", func(ctx context.Context) {
+	It("is progressing until its parent exists", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		child := builder.Harness("child").In(namespace).Parent("base").Obj()
 		create(ctx, child)
@@ -323,7 +323,7 @@ var _ = Describe("A Harness", func() {
 		).Should(HaveExactElements(progressing, finished, progressing, suspended, progressing, finished))
 	})
 
-	It("is terminating while something holds its deletion back", func(ctx context.Context) {
+	It("is terminating while a finalizer blocks its deletion", func(ctx context.Context) {
 		harness := builder.Harness("base").In(newNamespace(ctx)).Obj()
 		harness.Finalizers = []string{"example.org/hold"}
 		create(ctx, harness)

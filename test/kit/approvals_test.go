@@ -19,7 +19,7 @@ func guarded() *v1alpha1.Tool {
 }
 
 var _ = Describe("A call that needs approval", func() {
-	It("is approved by the kit, which says who decides", func(ctx context.Context) {
+	It("is approved by the kit, which sets the name of the approver", func(ctx context.Context) {
 		namespace := begin(ctx, guarded())
 		Eventually(turn(ctx, namespace)).Should(capstantest.WaitForApproval("work"))
 		Expect(turn(ctx, namespace)()).NotTo(capstantest.WaitForTools("work"), "no client is asked")
@@ -34,7 +34,7 @@ var _ = Describe("A call that needs approval", func() {
 		).To(MatchError(ContainSubstring("no call of work waits for approval")))
 	})
 
-	It("is rejected by the kit, and the model is told so", func(ctx context.Context) {
+	It("is rejected by the kit, and the model reads so", func(ctx context.Context) {
 		namespace := begin(ctx, guarded())
 		Eventually(turn(ctx, namespace)).Should(capstantest.WaitForApproval("work"))
 		Expect(kit.Reject(ctx, namespace, "demo-1", "work")).To(Succeed())
@@ -45,7 +45,9 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(BeZero())
 	})
 
-	It("is not executed once the clock has passed its time, and nothing wakes before", func(ctx context.Context) {
+	It("is not executed after the clock has passed its time limit, and no reconcile runs before", func(
+		ctx context.Context,
+	) {
 		namespace := begin(ctx, guarded())
 		Eventually(turn(ctx, namespace)).Should(capstantest.WaitForApproval("work"))
 		quiet(namespace)

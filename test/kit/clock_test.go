@@ -29,7 +29,7 @@ var _ = Describe("The clock", func() {
 		Expect(zero.Now()).To(BeTemporally("~", time.Now(), 5*time.Second))
 	})
 
-	It("dates what the controllers write", func(ctx context.Context) {
+	It("sets the timestamps that the controllers write", func(ctx context.Context) {
 		before := clock.Now()
 		namespace := begin(ctx, worker(once))
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
@@ -41,7 +41,7 @@ var _ = Describe("The clock", func() {
 		Expect(ended.Status.Summary.FinishedAt.Time).To(BeTemporally("<=", clock.Now()))
 	})
 
-	It("ends a tool that runs too long, and nothing wakes before", func(ctx context.Context) {
+	It("ends a tool that exceeds its timeout, and no reconcile runs before", func(ctx context.Context) {
 		stopped := make(chan error, 1)
 		namespace := newNamespace(ctx)
 		tools.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
@@ -70,7 +70,7 @@ var _ = Describe("The clock", func() {
 		Eventually(stopped).Should(Receive(Equal(context.Canceled)))
 	})
 
-	It("does not make older what begins after a jump", func(ctx context.Context) {
+	It("does not count a jump as the age of a later object", func(ctx context.Context) {
 		clock.Advance(24 * time.Hour)
 		namespace := newNamespace(ctx)
 		DeferCleanup(kit.Inject(capstantest.NeverStarts, capstantest.InNamespace(namespace)))

@@ -69,7 +69,7 @@ func archived(harness *v1alpha1.Harness) *v1alpha1.Harness {
 
 var _ = Describe("A Turn in process", func() {
 	for name, s := range scenarios {
-		It("takes the course that it takes with the controllers: "+name, func(ctx context.Context) {
+		It("has the same events as with the controllers: "+name, func(ctx context.Context) {
 			prompt := "Scenario: " + name + "."
 			namespace := newNamespace(ctx)
 			inCluster := inCluster(ctx, s, prompt, namespace)

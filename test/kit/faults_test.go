@@ -372,7 +372,7 @@ var _ = Describe("A fault", func() {
 		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(Equal("done"))
 	})
 
-	It("that is taken away before the start timeout has cost nothing", func(ctx context.Context) {
+	It("that is removed before the start timeout has no effect", func(ctx context.Context) {
 		heal := kit.Inject(capstantest.Unschedulable, capstantest.ForTool("patient"))
 		DeferCleanup(heal)
 		tool := worker(once)

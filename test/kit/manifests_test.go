@@ -37,7 +37,7 @@ var _ = Describe("Manifests and answers", func() {
 		},
 	)
 
-	It("say which file is wrong", func(ctx context.Context) {
+	It("name the invalid file", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		directory := GinkgoT().TempDir()
 		Expect(kit.Apply(ctx, namespace, directory)).To(MatchError(ContainSubstring("has no manifests")))

@@ -32,7 +32,7 @@ func orders(n int) [][]int {
 }
 
 var _ = Describe("Readiness", func() {
-	It("comes whatever the order is in which the objects are applied", func(ctx SpecContext) {
+	It("becomes True in whatever order the objects are applied", func(ctx SpecContext) {
 		var all []client.Object
 		var children []*v1alpha1.Harness
 		for _, order := range orders(5) {
@@ -61,7 +61,7 @@ var _ = Describe("Readiness", func() {
 		}
 	})
 
-	It("goes with a Tool that is deleted and comes back with it", func(ctx SpecContext) {
+	It("becomes False when a Tool is deleted, and True when it exists again", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		tool := newTool(ns, "count")
 		dependents := []client.Object{
@@ -96,7 +96,7 @@ var _ = Describe("Readiness", func() {
 		expectReady(ctx, base, child, helper)
 	})
 
-	It("goes with a Model that is deleted and comes back with it", func(ctx SpecContext) {
+	It("becomes False when a Model is deleted, and True when it exists again", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		model := newModel(ns, "sim")
 		dependents := []client.Object{
@@ -113,7 +113,7 @@ var _ = Describe("Readiness", func() {
 		expectReady(ctx, dependents...)
 	})
 
-	It("follows a Tool whose schema becomes wrong and right again", func(ctx SpecContext) {
+	It("follows a Tool whose schema becomes invalid and valid again", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		tool := newTool(ns, "count")
 		dependents := []client.Object{
@@ -206,7 +206,7 @@ var _ = Describe("Readiness", func() {
 		expectReady(ctx, base, child, agent)
 	})
 
-	It("is said again when somebody else takes it away", func(ctx SpecContext) {
+	It("is set again after another writer removes it", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		objects := []client.Object{
 			newModel(
@@ -231,7 +231,7 @@ var _ = Describe("Readiness", func() {
 })
 
 var _ = Describe("PatchStatus", func() {
-	It("loses against another write, and takes over what the server answers", func(ctx SpecContext) {
+	It("gives way to a concurrent write, and continues with the response of the API server", func(ctx SpecContext) {
 		base := builder.Harness("base").In(namespace(ctx)).Obj()
 		create(ctx, base)
 		expectReady(ctx, base)

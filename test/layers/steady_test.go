@@ -70,7 +70,7 @@ var _ = Describe("The steady state", Serial, func() {
 		}
 	})
 
-	It("costs no pass when nothing happens", func(ctx SpecContext) {
+	It("causes no reconcile while no object changes", func(ctx SpecContext) {
 		settle(ctx, ns, "first")
 		done := func() []int {
 			counts := []int{calls.written()}
@@ -82,7 +82,7 @@ var _ = Describe("The steady state", Serial, func() {
 		Consistently(done, time.Second, 50*time.Millisecond).Should(Equal(done()))
 	})
 
-	It("wakes nobody who does not depend on what changed", func(ctx SpecContext) {
+	It("reconciles only the objects that depend on a change", func(ctx SpecContext) {
 		settle(ctx, ns, "first")
 		reads := func() []int { return []int{calls.readsOf(base), calls.readsOf(child), calls.readsOf(helper)} }
 		before := reads()

@@ -28,7 +28,7 @@ import (
 )
 
 var _ = Describe("The manager's metrics", func() {
-	It("are shown to who may read them, over TLS", func(ctx context.Context) {
+	It("are served over TLS to authorized readers only", func(ctx context.Context) {
 		scrape := func(token string) (int, string) {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+metrics+"/metrics", nil)
 			Expect(err).NotTo(HaveOccurred())
@@ -94,7 +94,7 @@ var _ = Describe("The manager's version", func() {
 		Expect(string(output)).To(HavePrefix("capstan-manager " + version + " (commit "))
 	})
 
-	It("is in its User-Agent, by whose name the API server records its writes", func(ctx context.Context) {
+	It("is in its User-Agent, which the API server records as the manager of its fields", func(ctx context.Context) {
 		harness := builder.Harness("identified").In(teamA).Obj()
 		Expect(admin.Create(ctx, harness)).To(Succeed())
 		Eventually(func() ([]metav1.ManagedFieldsEntry, error) {
@@ -172,7 +172,7 @@ var _ = Describe("While a policy of the install is missing", func() {
 })
 
 var _ = Describe("A Model whose Secret the manager cannot read", func() {
-	It("says what to do, which mends it", func(ctx context.Context) {
+	It("reports what to do, and recovers after that", func(ctx context.Context) {
 		meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: teamB, Name: name} }
 		session := builder.Session("demo").In(teamB).Obj()
 		session.Spec.ModelRef = &v1alpha1.LocalReference{Name: "real"}

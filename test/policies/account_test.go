@@ -49,7 +49,7 @@ var _ = Describe("The policy manager-jobs", func() {
 		accepts(creating(ctx, as(managerUser), by))
 	})
 
-	It("lets it create nothing else, whatever rights it has", func(ctx context.Context) {
+	It("lets it create no other objects, whatever its permissions", func(ctx context.Context) {
 		turn := stored(ctx, admin, builder.Turn("held").In(teamA).Obj())
 		pod := func(change func(*corev1.PodSpec)) func(*batchv1.Job) {
 			return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }
@@ -178,7 +178,7 @@ var _ = Describe("The policy manager-jobs", func() {
 		)
 	})
 
-	It("lets it change none, and delete its own only", func(ctx context.Context) {
+	It("lets it change none, and delete only its own", func(ctx context.Context) {
 		turn := stored(ctx, admin, builder.Turn("held").In(teamA).Obj())
 		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
 		plain := stored(ctx, admin, plainJob("theirs"))
@@ -220,7 +220,7 @@ var _ = Describe("The policy manager-pods", func() {
 		accepts(func() error { return as(managerUser).Delete(ctx, pod.DeepCopy(), client.DryRunAll) })
 	})
 
-	It("lets it change nothing else, and touch no other pod", func(ctx context.Context) {
+	It("lets it change no other field, and no other pod", func(ctx context.Context) {
 		pod := callPod(ctx, newTool("tool"))
 		other := podOf(plainJob("other"))
 		other.OwnerReferences = nil

@@ -34,7 +34,7 @@ func payTool(image string) *v1alpha1.Tool {
 	return tool
 }
 
-var _ = Describe("An approval is for what was approved", func() {
+var _ = Describe("An approval is bound to the approved call", func() {
 	const (
 		small = `{"what":"1 franc to Ann"}`
 		large = `{"what":"1000000 francs to Mallory"}`
@@ -132,7 +132,7 @@ var _ = Describe("An approval is for what was approved", func() {
 		}).WithTimeout(time.Second).Should(Succeed())
 	}
 
-	It("and not for another Turn that takes the name of the first while somebody decides", func(ctx context.Context) {
+	It("and not to another Turn that is created with the same name before the decision", func(ctx context.Context) {
 		first := sends(ctx, "one")
 		Expect(first.Status.ToolCalls[0].Arguments).To(Equal(small), "ann sees what she is asked")
 
@@ -174,7 +174,7 @@ var _ = Describe("An approval is for what was approved", func() {
 		Expect(done()).To(Equal([]string{large}))
 	})
 
-	It("and not for a Tool that was made again with another image while somebody decides", func(ctx context.Context) {
+	It("and not to a Tool that is created again with another image before the decision", func(ctx context.Context) {
 		turn := sends(ctx, "one")
 		pay := &v1alpha1.Tool{}
 		Expect(platform.Get(ctx, client.ObjectKey{Namespace: teamA, Name: "pay"}, pay)).To(Succeed())

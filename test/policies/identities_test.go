@@ -80,7 +80,7 @@ var _ = Describe("The policy tool-identities", func() {
 		)
 	})
 
-	It("asks about each of at most eight Secrets", func(ctx context.Context) {
+	It("checks each of at most eight Secrets", func(ctx context.Context) {
 		names := []string{"s-0", "s-1", "s-2", "s-3", "s-4", "s-5", "s-6", "s-7"}
 		user, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets(append(names, "s-8")...)))
 		env := make([]v1alpha1.EnvVar, 0, len(names))
@@ -150,7 +150,7 @@ var _ = Describe("The policy tool-identities", func() {
 		accepts(creating(ctx, user, newTool("tool")))
 	})
 
-	It("asks again when somebody else changes what the Tool runs", func(ctx context.Context) {
+	It("checks again when another user changes the command of the Tool", func(ctx context.Context) {
 		writer, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("mine")))
 		other, _ := newUser(ctx, "capstan-tools")
 		tool := stored(ctx, writer, newTool("shared", fromSecret("A", "mine")))
@@ -245,7 +245,7 @@ var _ = Describe("The policy model-identities", func() {
 		accepts(creating(ctx, admin, newRealModel("model", "theirs")))
 	})
 
-	It("asks again when somebody else changes where the key goes", func(ctx context.Context) {
+	It("checks again when another user changes the destination of the key", func(ctx context.Context) {
 		writer, _ := newUser(ctx, "capstan-tools", newRole(ctx, gets("mine")))
 		other, _ := newUser(ctx, "capstan-tools")
 		shared := stored(ctx, writer, newRealModel("shared", "mine"))
@@ -312,7 +312,7 @@ var _ = Describe("The policy bound-secrets-models", func() {
 		refuses(creating(ctx, user, to(v1alpha1.ModelProviderAnthropic, "")), "cannot be sent to api.anthropic.com:443.")
 	})
 
-	It("knows where the providers are by themselves, as the manager does", func(ctx context.Context) {
+	It("has the same default hosts of providers as the manager", func(ctx context.Context) {
 		secret := newSecret("bound-own")
 		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: "nowhere.example"}
 		stored(ctx, admin, secret)
@@ -342,7 +342,7 @@ var lending = []string{
 }
 
 var _ = Describe("A Secret that is planted", func() {
-	It("is out of reach of who may edit and write tools, through every kind", func(ctx context.Context) {
+	It("cannot be read through any kind by a user with the roles edit and capstan-tools", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-edit", "capstan-tools")
 		stored(ctx, admin, newSecret("planted"))
 		published := stored(ctx, admin, newTool("published", fromSecret("TOKEN", "planted")))
@@ -436,7 +436,7 @@ var _ = Describe("A Secret that is planted", func() {
 	})
 
 	It(
-		"is read by the manager by its name only, and only where somebody gives it the role for it",
+		"is read by the manager by name only, and only where a RoleBinding permits it",
 		func(ctx context.Context) {
 			stored(ctx, admin, newSecret("planted-too"))
 			cannot := fmt.Sprintf("User %q cannot ", managerUser)

@@ -120,7 +120,9 @@ var _ = Describe("The role", func() {
 		Entry(nil, "capstan-admin", reads, talks, builds),
 	)
 
-	It("capstan-approve shows what waits and decides about it, and does nothing else", func(ctx context.Context) {
+	It("capstan-approve permits reading waiting calls and deciding about them, and no other request", func(
+		ctx context.Context,
+	) {
 		user, name := newUser(ctx, "capstan-approve")
 		accepts(func() error { return user.List(ctx, &v1alpha1.TurnList{}, client.InNamespace(teamA)) })
 		accepts(func() error { return user.List(ctx, &v1alpha1.ToolResultList{}, client.InNamespace(teamA)) })
@@ -146,7 +148,7 @@ var _ = Describe("The role", func() {
 		}
 	})
 
-	It("view of the cluster shows what is configured, and no conversation", func(ctx context.Context) {
+	It("the cluster role view permits reading configuration, and no conversations", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-aggregate-to-view")
 		conversations := []string{"turns", "toolresults", "journalentries"}
 		for kind, request := range reads.requests(ctx, user) {
@@ -159,7 +161,7 @@ var _ = Describe("The role", func() {
 		}
 	})
 
-	DescribeTable("is taken up by the cluster's own",
+	DescribeTable("is aggregated to the cluster role",
 		func(ctx context.Context, name string, into ...string) {
 			role := &rbacv1.ClusterRole{}
 			Expect(admin.Get(ctx, client.ObjectKey{Name: name}, role)).To(Succeed())

@@ -34,7 +34,7 @@ var _ = Describe("The policy pods", func() {
 		return stored(ctx, admin, pod)
 	}
 
-	It("lets nobody debug the pod of a tool call", func(ctx context.Context) {
+	It("lets no user debug the pod of a tool call", func(ctx context.Context) {
 		user, _ := newUser(ctx, newRole(ctx, podRights("ephemeralcontainers")...))
 		debug := func(pod *corev1.Pod) func() error {
 			return func() error {
@@ -55,7 +55,7 @@ var _ = Describe("The policy pods", func() {
 		)
 	})
 
-	It("lets nobody resize the pod of a tool call", func(ctx context.Context) {
+	It("lets no user resize the pod of a tool call", func(ctx context.Context) {
 		user, _ := newUser(ctx, newRole(ctx, podRights("resize")...))
 		resize := func(pod *corev1.Pod) func() error {
 			return func() error {
@@ -72,7 +72,7 @@ var _ = Describe("The policy pods", func() {
 		)
 	})
 
-	It("lets the cluster alone say what the pod of a tool call did", func(ctx context.Context) {
+	It("lets only the kubelet write the status of the pod of a tool call", func(ctx context.Context) {
 		const refusal = "only the cluster may write the status of the pod of a tool call, which has the result of the call."
 		user, _ := newUser(ctx, newRole(ctx, podRights("status")...))
 		say := func(c client.Client, pod *corev1.Pod) func() error {
@@ -94,7 +94,7 @@ var _ = Describe("The policy pods", func() {
 		}
 	})
 
-	It("lets nobody label the pod of a tool call without network, by its Job neither", func(ctx context.Context) {
+	It("lets no user label the pod of a tool call without network, nor its Job", func(ctx context.Context) {
 		const refusal = "labels cannot be added to the pod of a tool call without network access: a NetworkPolicy could " +
 			"select it by them."
 		user, _ := newUser(ctx, clusterEdit)
@@ -111,7 +111,7 @@ var _ = Describe("The policy pods", func() {
 })
 
 var _ = Describe("The policy job-pods", func() {
-	It("lets nobody slip a pod under the Job of a tool call", func(ctx context.Context) {
+	It("lets no user add a pod to the Job of a tool call", func(ctx context.Context) {
 		const refusal = "this pod would count as a pod of the Job of a tool call"
 		user, _ := newUser(ctx, clusterEdit)
 		turn := stored(ctx, admin, builder.Turn("adopting").In(teamA).Obj())

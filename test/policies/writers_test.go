@@ -36,7 +36,7 @@ var _ = Describe("The policy approvals", func() {
 		`approve ` +
 		"on toolresults in capstan.dev, which the ClusterRole capstan-approve has."
 
-	DescribeTable("lets those decide who have the right, in their own name", func(ctx context.Context, roles ...string) {
+	DescribeTable("lets authorized users decide, in their own name", func(ctx context.Context, roles ...string) {
 		user, name := newUser(ctx, roles...)
 		for _, decision := range []v1alpha1.Decision{v1alpha1.DecisionApprove, v1alpha1.DecisionReject} {
 			given := newDecision("decision", name)
@@ -52,7 +52,9 @@ var _ = Describe("The policy approvals", func() {
 		Entry(nil, "capstan-edit", "capstan-approve"),
 	)
 
-	DescribeTable("refuses who may create ToolResults and no more", func(ctx context.Context, roles ...string) {
+	DescribeTable("refuses users who may create ToolResults and have no permission to decide", func(
+		ctx context.Context, roles ...string,
+	) {
 		user, name := newUser(ctx, roles...)
 		accepts(creating(ctx, user, newToolResult("answer", name)))
 		refuses(creating(ctx, user, newDecision("decision", name)), refusal)
@@ -62,7 +64,7 @@ var _ = Describe("The policy approvals", func() {
 		Entry(nil, "capstan-edit", "capstan-tools", clusterEdit),
 	)
 
-	It("asks about the namespace of the Turn, and not of another", func(ctx context.Context) {
+	It("checks the permission in the namespace of the Turn, and not in another one", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-approve")
 		accepts(creating(ctx, user, newDecision("decision", name)))
 		Expect(admin.Create(ctx, &rbacv1.RoleBinding{
@@ -89,7 +91,7 @@ var _ = Describe("The policy approvals", func() {
 var _ = Describe("The policy journal-entries", func() {
 	const refusal = "only the manager may write journal entries. They are deleted with their Session."
 
-	It("lets nobody but the manager write, whatever his role", func(ctx context.Context) {
+	It("lets only the manager write, whatever the role of a user", func(ctx context.Context) {
 		user, _ := newUser(ctx, newRole(ctx, everything))
 		accepts(creating(ctx, as(managerUser), newEntry("entry")))
 		refuses(creating(ctx, user, newEntry("entry")), refusal)
@@ -109,7 +111,7 @@ var _ = Describe("The policy journal-entries", func() {
 		}, refusal)
 	})
 
-	DescribeTable("lets the cluster take them away", func(ctx context.Context, account string) {
+	DescribeTable("lets the cluster delete them", func(ctx context.Context, account string) {
 		entry := stored(ctx, suite.Client(impersonating(managerUser, "system:masters")), newEntry("to-go"))
 		Expect(as(account).Delete(ctx, entry)).To(Succeed())
 	},
@@ -198,7 +200,7 @@ var _ = Describe("A Session on hold", func() {
 		accepts(deleting(ctx, as("system:serviceaccount:kube-system:namespace-controller"), session))
 	})
 
-	It("can be put on hold by its users, and is deleted without the annotation", func(ctx context.Context) {
+	It("can be kept by its users with an annotation, and is deleted without it", func(ctx context.Context) {
 		user, _ := newUser(ctx, "capstan-edit")
 		session := stored(ctx, user, builder.Session("plain").In(teamA).Obj())
 		accepts(updating(ctx, user, session, hold))
@@ -207,7 +209,7 @@ var _ = Describe("A Session on hold", func() {
 })
 
 var _ = Describe("The policy statuses", func() {
-	It("lets nobody but the manager say what is the case, whatever his role", func(ctx context.Context) {
+	It("lets only the manager write status, whatever the role of a user", func(ctx context.Context) {
 		const refusal = "only the manager may write status. Change the spec instead."
 		user, _ := newUser(ctx, newRole(ctx, everything))
 		patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":7}}`))
@@ -232,7 +234,7 @@ var _ = Describe("The policy jobs", func() {
 	)
 	turnOwner := metav1.OwnerReference{APIVersion: "capstan.dev/v1alpha1", Kind: "Turn", Name: "demo-1", UID: "1"}
 
-	It("lets nobody else make one", func(ctx context.Context) {
+	It("lets no other user create one", func(ctx context.Context) {
 		user, _ := newUser(ctx, clusterEdit)
 		accepts(creating(ctx, user, plainJob("own")))
 		for what, change := range map[string]func(*batchv1.Job){
@@ -256,7 +258,7 @@ var _ = Describe("The policy jobs", func() {
 		accepts(creating(ctx, user, job))
 	})
 
-	It("lets others suspend one and say where it runs, and change nothing else", func(ctx context.Context) {
+	It("lets others suspend one and set its scheduling fields, and change no other field", func(ctx context.Context) {
 		user, _ := newUser(ctx, clusterEdit)
 		turn := stored(ctx, admin, builder.Turn("queued").In(teamA).Obj())
 		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))
@@ -315,7 +317,7 @@ var _ = Describe("The policy pods", func() {
 		frozen = "images and owners of the pod of a tool call cannot be changed. Change the Tool."
 	)
 
-	It("lets nobody but the Job controller make one", func(ctx context.Context) {
+	It("lets only the Job controller create one", func(ctx context.Context) {
 		user, _ := newUser(ctx, clusterEdit)
 		job := callJob(
 			&v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: teamA, Name: "demo-1", UID: "1"}},
@@ -331,7 +333,7 @@ var _ = Describe("The policy pods", func() {
 		accepts(creating(ctx, user, own))
 	})
 
-	It("lets nobody but the manager let it go, and nobody change what it runs", func(ctx context.Context) {
+	It("lets only the manager remove its gate, and no user change its containers", func(ctx context.Context) {
 		user, _ := newUser(ctx, clusterEdit)
 		turn := stored(ctx, admin, builder.Turn("gated").In(teamA).Obj())
 		job := stored(ctx, as(managerUser), callJob(turn, newTool("tool")))

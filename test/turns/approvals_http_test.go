@@ -37,7 +37,7 @@ var _ = Describe("A request that needs approval", func() {
 	)
 
 	It(
-		"is never sent when it is rejected, when the Turn is cancelled, and when a message comes first",
+		"is never sent after a rejection, after the Turn is cancelled, and after a steering message",
 		func(ctx context.Context) {
 			for name, decide := range map[string]func(namespace string){
 				"rejected": func(namespace string) {

@@ -77,7 +77,9 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 		return namespace
 	}
 
-	It("that is in the log is taken up by the next process, although its ToolResult is gone", func(ctx context.Context) {
+	It("that is in the journal is used by the next process, although its ToolResult is deleted", func(
+		ctx context.Context,
+	) {
 		wire := &deafening{}
 		first := own(capstantest.Options{Transport: wire.wrap})
 		namespace := waiting(ctx, guarded(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()))
@@ -97,7 +99,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 		Expect(second.Starts(namespace, "demo-1", "1-0")).To(Equal(1))
 	})
 
-	It("that nobody gives is a rejection after a day, or after the time that the Tool says", func(ctx context.Context) {
+	It("that is missing becomes a rejection after a day, or after the time limit of the Tool", func(ctx context.Context) {
 		clock := capstantest.NewClock(time.Now())
 		own(capstantest.Options{Clock: clock})
 		soon := guarded(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())

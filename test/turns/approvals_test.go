@@ -91,7 +91,7 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(decisionsIn(ctx, namespace)).To(Equal([]string{"Approve by admin"}), "who approved is in the log")
 	})
 
-	It("is not executed when it is rejected, and the model is told so", func(ctx context.Context) {
+	It("is not executed after a rejection, and the model reads so", func(ctx context.Context) {
 		namespace := asking(ctx, answer, pay())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 		Expect(kit.Reject(ctx, namespace, "demo-1", "pay")).To(Succeed())
@@ -104,7 +104,9 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
 
-	It("refuses what is no decision, what decides about other calls, and what comes second", func(ctx context.Context) {
+	It("refuses ToolResults without a decision, decisions about other calls, and second decisions", func(
+		ctx context.Context,
+	) {
 		started, proceed := make(chan struct{}, 1), make(chan struct{})
 		namespace := asking(ctx, answer, append(pay(), builder.ClientTool("ask").Obj()))
 		jobs.in(
@@ -141,7 +143,7 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(finalAnswer(ctx, namespace)).To(Equal("It says paid."))
 	})
 
-	It("is approved while other calls run, and goes on although the ToolResult is deleted", func(ctx context.Context) {
+	It("is approved while other calls run, and continues although the ToolResult is deleted", func(ctx context.Context) {
 		var mu sync.Mutex
 		running, proceed := map[string]bool{}, make(chan struct{})
 		namespace := asking(
@@ -232,7 +234,7 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(order).To(Equal([]string{"first", "second", "third"}))
 	})
 
-	It("lets go what waits behind it when it is rejected", func(ctx context.Context) {
+	It("lets the calls behind it start after a rejection", func(ctx context.Context) {
 		tools := []*v1alpha1.Tool{
 			guarded(builder.JobTool("pay", v1alpha1.SideEffectPure).Obj()),
 			builder.JobTool("next", v1alpha1.SideEffectPure).Obj(),
@@ -260,7 +262,7 @@ var _ = Describe("A call that needs approval", func() {
 		))
 	})
 
-	It("is waited for although the hints say that no client answers", func(ctx context.Context) {
+	It("waits although the hints state that no client responds", func(ctx context.Context) {
 		namespace := asking(ctx, answer, append(pay(), builder.ClientTool("ask").Obj()),
 			func(s *v1alpha1.Session, _ *v1alpha1.Turn) {
 				s.Spec.ClientTools = v1alpha1.ClientToolsPolicyFollowHints
@@ -287,7 +289,7 @@ var _ = Describe("A call that needs approval", func() {
 		},
 	)
 
-	It("does not start when what its Tool runs was changed meanwhile", func(ctx context.Context) {
+	It("does not start after the command of its Tool was changed", func(ctx context.Context) {
 		tools := pay()
 		namespace := asking(ctx, answer, tools)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
@@ -317,7 +319,7 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
 
-	It("takes no decision that was made before there was anything to decide about", func(ctx context.Context) {
+	It("accepts no decision that is older than the call", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("pay")), pay()...)
 		yes := capstantest.Decision(
 			&v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo-1", UID: "unknown"}},

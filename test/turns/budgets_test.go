@@ -230,7 +230,7 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 	})
 
 	It(
-		"gives a place that comes free to who has waited for it, not to the Session that had it",
+		"gives a free slot to a waiting Session, not to the one that had it",
 		func(ctx context.Context) {
 			slow := v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: seconds(1)}
 			rich, poor := newNamespace(ctx, slow), newNamespace(ctx, slow)
@@ -258,7 +258,7 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 	)
 
 	It(
-		"lets others begin while a Turn waits for a person, which then goes on once there is a place",
+		"lets other Turns begin while one waits for a person, which continues once a slot is free",
 		func(ctx context.Context) {
 			waits := newNamespace(ctx, builder.Script("done", builder.Calls("human")), builder.ClientTool("human").Obj())
 			works := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: seconds(3)})

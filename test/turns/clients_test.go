@@ -33,7 +33,7 @@ var _ = Describe("Client tools", func() {
 	}
 
 	It(
-		"waits on a condition that names the calls, shows it on the Session, and goes on when all have answered",
+		"waits with a condition that names the calls, shows it on the Session, and continues after all results",
 		func(ctx context.Context) {
 			waiting(ctx)
 			turn, err := kit.Turn(ctx, namespace, "demo-1")()
@@ -92,7 +92,7 @@ var _ = Describe("Client tools", func() {
 		},
 	)
 
-	It("refuses unknown, doubled, replaced and late results and says why", func(ctx context.Context) {
+	It("refuses unknown, duplicate, replaced and late results with a reason", func(ctx context.Context) {
 		waiting(ctx)
 		create(ctx, builder.ToolResult("wrong", "9-9").In(namespace).Result("?").Obj())
 		Eventually(accepted(ctx, namespace, "wrong")).Should(Equal("False UnknownCall"))
@@ -115,7 +115,7 @@ var _ = Describe("Client tools", func() {
 		Eventually(accepted(ctx, namespace, "late")).Should(Equal("False CallClosed"))
 	})
 
-	It("keeps a result that comes before its Turn", func(ctx context.Context) {
+	It("keeps a result that is created before its Turn", func(ctx context.Context) {
 		namespace = newNamespace(
 			ctx,
 			builder.Script("It is {{tool:ask-ann}}.", builder.Calls("ask-ann")),
@@ -164,7 +164,7 @@ var _ = Describe("Client tools", func() {
 		},
 	)
 
-	It("tells the model of a client's error", func(ctx context.Context) {
+	It("reports a client's error to the model", func(ctx context.Context) {
 		namespace = newNamespace(
 			ctx,
 			builder.Script("It is {{tool:ask-ann}}.", builder.Calls("ask-ann")),

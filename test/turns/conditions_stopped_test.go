@@ -16,7 +16,7 @@ import (
 )
 
 // A manager that starts finds out by itself what has changed while none ran, also of objects that send it no event.
-var _ = Describe("The conditions that another manager left", Serial, Ordered, func() {
+var _ = Describe("The conditions that an earlier manager has set", Serial, Ordered, func() {
 	const soon = 5 * time.Second
 	another := onOwnServer(
 		capstantest.Options{

@@ -243,7 +243,9 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		conditions.Print(ctx, kit.Client, "with the fallback Model", namespace.Name)
 	})
 
-	It("room for JournalEntries in a ResourceQuota says so, and goes on when there is", func(ctx context.Context) {
+	It("a ResourceQuota with space for JournalEntries reports so, and continues when there is space", func(
+		ctx context.Context,
+	) {
 		namespace := newNamespace(ctx, builder.Script("Hi."))
 		none := corev1.ResourceList{
 			"count/journalentries.capstan.dev": resource.MustParse("0"),
@@ -281,7 +283,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		conditions.Print(ctx, kit.Client, "with room in the namespace's quota", namespace)
 	})
 
-	It("a Model that its controls name says so, and is answered by that of its Session", func(ctx context.Context) {
+	It("a Model that its controls name reports so, and uses the Model of its Session", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("Hi."))
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		turn := builder.Turn("demo-1").In(namespace).Obj()
@@ -296,7 +298,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		Expect(turn.Status.Model).To(Equal("simulated"))
 	})
 
-	It("a choice between two default Models is told which one counts by its Session", func(ctx context.Context) {
+	It("one default Model reads in its Session which of two is used", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("Hi."))
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		ready := condition(ctx, &v1alpha1.Session{}, namespace, "demo", v1alpha1.ConditionReady)

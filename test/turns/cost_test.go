@@ -122,7 +122,7 @@ var _ = Describe("The cost of model calls", func() {
 		Expect(totals.UnpricedModelCalls).To(BeZero())
 	})
 
-	It("follows the price from call to call, and what is recorded stays", func(ctx context.Context) {
+	It("follows the price from call to call, and does not change recorded costs", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("Yes."))
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		create(ctx, builder.Turn("demo-1").In(namespace).Input("One").Obj())
@@ -167,7 +167,7 @@ var _ = Describe("The cost of model calls", func() {
 		Expect(costsOf(ctx, namespace)).To(Equal([]*v1alpha1.Cost{nil, &cost}))
 	})
 
-	It("has a price of its own for what comes from a prompt cache", func(ctx context.Context) {
+	It("has a separate price for input from a prompt cache", func(ctx context.Context) {
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, newSite(anthropicSays("Hi.")), func(m *v1alpha1.Model) {
 			m.Spec.Price = &v1alpha1.ModelPrice{
 				InputPerMillionTokens:       "3",

@@ -17,7 +17,7 @@ import (
 )
 
 var _ = Describe("A Turn that was deleted", func() {
-	It("takes over its outcome when it is created again", func(ctx context.Context) {
+	It("has the outcome of the deleted one when it is created again", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			builder.Script("The answer.", builder.Calls("work")),
@@ -48,7 +48,7 @@ var _ = Describe("A Turn that was deleted", func() {
 		Expect(started).To(HaveLen(1), "its tool has run once")
 	})
 
-	It("takes over a failure as well", func(ctx context.Context) {
+	It("has its failure as well", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			v1alpha1.Simulation{
@@ -110,7 +110,7 @@ var _ = Describe("A Turn that was deleted", func() {
 	})
 
 	It(
-		"while the model had said nothing yet runs when it is created again: nothing of it has happened",
+		"before its first response runs when it is created again",
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,
@@ -128,7 +128,7 @@ var _ = Describe("A Turn that was deleted", func() {
 		},
 	)
 
-	It("stops although somebody's finalizer holds it", func(ctx context.Context) {
+	It("stops although another finalizer blocks its deletion", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			builder.Script("done", builder.Calls("work")),
@@ -172,7 +172,7 @@ func toolErrors(ctx context.Context, namespace string) []string {
 
 var _ = Describe("A Session that was deleted", func() {
 	It(
-		"takes the Turns with it that it had admitted, and leaves those that wait for a Session of the name",
+		"deletes the Turns that it has admitted, and keeps those that wait for a Session with its name",
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,

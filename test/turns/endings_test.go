@@ -19,7 +19,7 @@ import (
 )
 
 var _ = Describe("The end of a Turn", func() {
-	It("comes when its deadline has passed, while the model reasons", func(ctx context.Context) {
+	It("comes at its deadline during a model call", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			v1alpha1.Simulation{Response: builder.Fixed("too late"), Latency: &metav1.Duration{Duration: time.Minute}},
@@ -35,7 +35,7 @@ var _ = Describe("The end of a Turn", func() {
 		expectReleased(ctx, namespace, "demo")
 	})
 
-	It("comes when its deadline has passed, and stops the tools that run", func(ctx context.Context) {
+	It("comes at its deadline during a tool call, and stops the running tools", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			builder.Script("done", builder.Calls("work")),
@@ -55,7 +55,7 @@ var _ = Describe("The end of a Turn", func() {
 		expectNothingRuns(ctx, namespace)
 	})
 
-	It("comes when it has waited for a client for too long", func(ctx context.Context) {
+	It("comes at the time limit for client results", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("ask")), builder.ClientTool("ask").Obj())
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		turn := builder.Turn("demo-1").In(namespace).Obj()
@@ -75,7 +75,7 @@ var _ = Describe("The end of a Turn", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("DeadlineExceeded"))
 	})
 
-	It("does not come by a deadline that is not reached", func(ctx context.Context) {
+	It("does not come before its deadline", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			builder.Script("done", builder.Calls("work")),

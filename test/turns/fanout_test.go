@@ -18,7 +18,7 @@ import (
 
 // A change of a Tool may concern every Session of its namespace. A tenant that writes one again and again is answered
 // with a bounded number of passes, and the last change still reaches every Session.
-var _ = Describe("A Tool that is written again and again", func() {
+var _ = Describe("A Tool that is written repeatedly", func() {
 	It("costs no pass of each Session for each write", func(ctx context.Context) {
 		const sessions, writes = 300, 60
 		other := builder.JobTool("other", v1alpha1.SideEffectPure).Obj()

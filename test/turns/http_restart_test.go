@@ -115,7 +115,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 		Entry("when they are AtMostOnce", v1alpha1.SideEffectAtMostOnce),
 	)
 
-	It("start an AtMostOnce call once, whoever leads", func(ctx context.Context) {
+	It("start an AtMostOnce call once, whichever manager leads", func(ctx context.Context) {
 		s := newSite(says("paid"))
 		kit = another()
 		another()

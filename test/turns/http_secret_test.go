@@ -48,7 +48,9 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 		return namespace
 	}
 
-	DescribeTable("reaches the server and nothing else", func(ctx context.Context, class v1alpha1.SideEffect, code int) {
+	DescribeTable("is sent to the server, and appears in no other place", func(
+		ctx context.Context, class v1alpha1.SideEffect, code int,
+	) {
 		s := newSite(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(code)
 			_, _ = fmt.Fprintf(w, "You said %s.", r.Header.Get("Authorization"))

@@ -75,7 +75,7 @@ var _ = Describe("HTTP tools", func() {
 		Expect(got.Header.Get("Traceparent")).To(MatchRegexp(`^00-[0-9a-f]{32}-[0-9a-f]{16}-01$`))
 	})
 
-	It("send scalars in the query, and nothing of the model anywhere else", func(ctx context.Context) {
+	It("send scalar arguments in the query, and no arguments in any other part", func(ctx context.Context) {
 		s := newSite(says("clear"))
 		tool := s.tool("ask", v1alpha1.SideEffectPure)
 		tool.Spec.HTTP.Method, tool.Spec.HTTP.URL = v1alpha1.HTTPMethodGet, s.URL+"/v1?unit=c"
@@ -189,7 +189,7 @@ var _ = Describe("HTTP tools", func() {
 			},
 		),
 		Entry(
-			"an address on this machine that nobody allows",
+			"an address of this machine that is not allowed",
 			told{
 				says(""),
 				once,
@@ -249,7 +249,7 @@ var _ = Describe("HTTP tools", func() {
 			},
 		),
 		Entry(
-			"nobody listens, of a tool that may not run again",
+			"no process listens, with an AtMostOnce tool",
 			told{
 				says(""),
 				once,
@@ -328,7 +328,7 @@ var _ = Describe("HTTP tools", func() {
 		Expect(most.Load()).To(BeEquivalentTo(1))
 	})
 
-	It("end with a Turn that is cancelled, and what they did is not known", func(ctx context.Context) {
+	It("end with a cancelled Turn, and have an unknown outcome", func(ctx context.Context) {
 		arrived, gone := make(chan struct{}), make(chan struct{})
 		s := newSite(func(w http.ResponseWriter, r *http.Request) {
 			close(arrived)
@@ -356,7 +356,7 @@ var _ = Describe("HTTP tools", func() {
 		).To(Equal(v1alpha1.ToolCallStateNotExecuted), "nobody has claimed the second call")
 	})
 
-	It("claim what may start only once in the log, and keep its result there", func(ctx context.Context) {
+	It("claim AtMostOnce calls in the journal, and keep their results there", func(ctx context.Context) {
 		s := newSite(says("paid"))
 		namespace := asking(ctx, s.tool("pay", v1alpha1.SideEffectAtMostOnce), "{}")
 		answered(ctx, namespace)

@@ -44,7 +44,7 @@ func quietly(ctx context.Context, namespace string) passes.Counts {
 
 // Passes and writes are counted by namespace: what other specs leave behind is looked at again by time, such as a Model
 // without a key, of which there is one here.
-var _ = Describe("What has nothing to do", func() {
+var _ = Describe("An idle namespace", func() {
 	It("costs no write and no reconcile for 30 s, and applying it again costs no write", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,

@@ -64,7 +64,7 @@ var _ = Describe("A Turn on a Harness that has a parent", func() {
 	})
 
 	It(
-		"starts no further tool of a step when the parent is gone, and tells what the first one gave",
+		"starts no further tool of a step when the parent is deleted, and reports the first result",
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,

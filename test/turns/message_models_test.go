@@ -54,7 +54,7 @@ var _ = Describe("A message to a Model of a real provider", func() {
 		Expect(turn.Status.Summary.TimeToFirstToken.Duration).To(BeNumerically("<", time.Minute))
 	})
 
-	It("goes on without an image that has expired", func(ctx context.Context) {
+	It("continues without an expired image", func(ctx context.Context) {
 		answers := []http.HandlerFunc{
 			anthropicSays("A ship."), unfetched, unfetched, anthropicSays("It was old."), anthropicSays("Bye."),
 		}

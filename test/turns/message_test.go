@@ -31,7 +31,7 @@ func newTurnOf(namespace, session, name string, parts ...v1alpha1.MessagePart) *
 }
 
 var _ = Describe("A message in parts", func() {
-	It("reaches the model with its images, and what tells of the Turn as text", func(ctx context.Context) {
+	It("reaches the model with its images, and the events of the Turn have its text", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("{{input}}|{{images}}"))
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		address := v1alpha1.MessagePart{
@@ -93,7 +93,7 @@ var _ = Describe("A message in parts", func() {
 		create(ctx, turn)
 	}
 
-	It("is what its Turn is known by", func(ctx context.Context) {
+	It("identifies its Turn", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("done"))
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		create(ctx, newTurnOf(namespace, "demo", "demo-1", part("Look"), picture(pixel)))
@@ -123,7 +123,7 @@ func reasonIn(ctx context.Context, namespace, name string) func() (string, error
 }
 
 var _ = Describe("The locale", func() {
-	It("of a message comes before that of its Session, and reaches the model and the tools", func(ctx context.Context) {
+	It("of a message precedes that of its Session, and reaches the model and the tools", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			builder.Script("{{locale}}", builder.Calls("work")),

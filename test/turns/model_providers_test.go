@@ -243,7 +243,7 @@ var _ = Describe("A Model of a real provider", func() {
 	})
 
 	DescribeTable(
-		"is asked the way its provider wants it",
+		"is called with the requests of its provider",
 		func(ctx context.Context, provider v1alpha1.ModelProvider, path, header, value string, answer http.HandlerFunc) {
 			s := newSite(answer)
 			namespace := withModel(ctx, provider, s, nil)
@@ -276,7 +276,7 @@ var _ = Describe("A Model of a real provider", func() {
 		),
 	)
 
-	It("is asked again when it limits requests", func(ctx context.Context) {
+	It("is called again after a rate limit", func(ctx context.Context) {
 		s := newSite(
 			inTurn(
 				refusing(http.StatusTooManyRequests, "rate_limit_error"),
@@ -298,7 +298,7 @@ var _ = Describe("A Model of a real provider", func() {
 		keyIsNowhere(ctx, namespace)
 	})
 
-	It("leaves the answer to its fallbacks, and the log says which of them has answered", func(ctx context.Context) {
+	It("is replaced by its fallbacks, and the journal has the one that responded", func(ctx context.Context) {
 		first, second := newSite(
 			refusing(http.StatusUnauthorized, "authentication_error"),
 		), newSite(
@@ -324,7 +324,7 @@ var _ = Describe("A Model of a real provider", func() {
 		keyIsNowhere(ctx, namespace)
 	})
 
-	It("waits for its key, says what to do, and answers by itself once that is done", func(ctx context.Context) {
+	It("waits for its key, reports what to do, and responds after that", func(ctx context.Context) {
 		s := newSite(anthropicSays("Hi."))
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
 		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
@@ -368,7 +368,7 @@ var _ = Describe("A Model of a real provider", func() {
 		keyIsNowhere(ctx, namespace)
 	})
 
-	It("whose key goes away in the middle of a Turn has it wait, and go on once there is one", func(ctx context.Context) {
+	It("whose key is deleted during a Turn makes the Turn wait until there is one", func(ctx context.Context) {
 		s := newSite(inTurn(anthropicCalls("toolu_1", "ask-ann", "{}"), anthropicSays("Done.")))
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil, builder.ClientTool("ask-ann").Obj())
 		secret := keySecret(namespace)
@@ -399,7 +399,7 @@ var _ = Describe("A Model of a real provider", func() {
 		keyIsNowhere(ctx, namespace)
 	})
 
-	It("does not take its key to another place", func(ctx context.Context) {
+	It("does not send its key to another host", func(ctx context.Context) {
 		other := newSite(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") })
 		s := newSite(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)

@@ -51,7 +51,7 @@ var _ = Describe("A network access list", func() {
 		),
 	)
 
-	It("keeps a Session waiting whose Jobs it cannot hold, until it can", func(ctx context.Context) {
+	It("keeps a Session waiting while it cannot be enforced for its Jobs", func(ctx context.Context) {
 		tool := builder.JobTool("count", v1alpha1.SideEffectPure).Obj()
 		namespace := newNamespace(ctx, counting, tool)
 		session := listed(ctx, namespace, inside("example.org"))
@@ -73,7 +73,7 @@ var _ = Describe("A network access list", func() {
 		Expect(countOf(requests.in(namespace), jobWrite)).To(Equal(1))
 	})
 
-	It("is told of by the Harness and the Agent that have it", func(ctx context.Context) {
+	It("is reported by the Harness and the Agent that have it", func(ctx context.Context) {
 		tool := builder.JobTool("count", v1alpha1.SideEffectPure).Obj()
 		namespace := newNamespace(ctx, counting, tool)
 		layer := v1alpha1.ConfigLayer{
@@ -95,7 +95,7 @@ var _ = Describe("A network access list", func() {
 		}
 	})
 
-	It("that comes while a Turn runs holds for what has not started", func(ctx context.Context) {
+	It("that is set while a Turn runs applies to calls that have not started", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			builder.Script("It is {{tool:count}}.", builder.Calls("ask-ann"), builder.Calls("count")),

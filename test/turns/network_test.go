@@ -62,7 +62,7 @@ var _ = Describe("A tool without network", func() {
 		Expect(pods.Items).To(HaveLen(3))
 	})
 
-	It("costs a tool that may use the network nothing", func(ctx context.Context) {
+	It("adds no write for a tool with network", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			builder.Script("done", builder.Calls("count")),
@@ -107,7 +107,7 @@ var _ = Describe("A tool without network", func() {
 
 var _ = Describe("The example config/tool-network", func() {
 	It(
-		"selects the pods of tools, denies them what is private, and leaves tools without network cut off",
+		"selects the pods of tools, denies private addresses, and denies all traffic to tools without network",
 		func(ctx context.Context) {
 			cut := builder.JobTool("count", v1alpha1.SideEffectPure).Obj()
 			cut.Spec.Job.Network = v1alpha1.NetworkReachNone

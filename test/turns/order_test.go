@@ -52,7 +52,7 @@ var _ = Describe("The order of Turns", func() {
 		}
 	})
 
-	It("lets everything be applied in the wrong order and names what is missing", func(ctx context.Context) {
+	It("accepts objects in any order and names missing ones", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("done"))
 		create(ctx, builder.Turn("demo-1").In(namespace).Session("late").Obj())
 		Eventually(func() (string, error) {
@@ -116,7 +116,7 @@ var _ = Describe("Cancelling", func() {
 		}))
 	})
 
-	It("ends a queued Turn at once and the Turn before it goes on", func(ctx context.Context) {
+	It("ends a queued Turn at once and the Turn before it continues", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("late"), Latency: seconds(3600)})
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		create(ctx, builder.Turn("demo-1").In(namespace).Obj())

@@ -133,7 +133,7 @@ var _ = Describe("What tools gave", func() {
 
 var _ = Describe("What a model reads", Serial, func() {
 	It(
-		"stays the same to the byte from one call to the next, from Turn to Turn, and when another manager goes on",
+		"stays the same to the byte between calls, between Turns, and after a restart of the manager",
 		func(ctx context.Context) {
 			own := suite.Start().Config
 			others := kit

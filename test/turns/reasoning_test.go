@@ -15,7 +15,7 @@ import (
 
 var _ = Describe("A Turn of a model that reasons", func() {
 	for _, api := range providertest.APIs() {
-		It("sends one beginning although the manager restarts, layers and Tools are edited, and a message comes in: "+
+		It("sends the same prefix although the manager restarts, layers and Tools are edited, and a message steers: "+
 			api.Name, func(ctx context.Context) {
 			double := api.Loop("ask", `{}`)
 			s := newSite(double.ServeHTTP)

@@ -78,7 +78,7 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Recovered", v1alpha1.TurnRecoveryFinalized))
 	})
 
-	It("is asked for again where it does not", func(ctx context.Context) {
+	It("is requested again where it does not", func(ctx context.Context) {
 		namespace := newNamespace(ctx, slow(8))
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
@@ -101,7 +101,7 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 	})
 })
 
-var _ = Describe("The write budget of an answer that is kept as it comes", func() {
+var _ = Describe("The write budget of a response that is recorded while it streams", func() {
 	It("is an entry every five seconds", func(ctx context.Context) {
 		namespace := newNamespace(ctx, slow(13))
 		recovers(ctx, namespace, v1alpha1.ModelRecoveryFinalize)

@@ -110,7 +110,7 @@ var _ = Describe("A tool call", func() {
 		Expect(jobNames(ctx, namespace)).To(BeEmpty())
 	})
 
-	It("beyond the 64th of a step is refused: the model is told, status does not list it", func(ctx context.Context) {
+	It("beyond the 64th of a step is refused: the model reads so, and status does not list it", func(ctx context.Context) {
 		const called = 70
 		namespace := newNamespace(
 			ctx,
@@ -159,7 +159,7 @@ var _ = Describe("The calls of one step", func() {
 		return namespace, seen
 	}
 
-	It("run one after another in the order of the model when the Session says Sequential", func(ctx context.Context) {
+	It("run one after another in the order of the model when toolConcurrency is Sequential", func(ctx context.Context) {
 		sequential := func(session *v1alpha1.Session) { session.Spec.ToolConcurrency = v1alpha1.ToolConcurrencySequential }
 		_, seen := run(
 			ctx,

@@ -98,7 +98,7 @@ var _ = Describe("The log of a Turn", func() {
 		Expect(turn.Status.Output).To(Equal("It is result of 1-0."))
 	})
 
-	It("with several tools tells of each from start to end, in the order of the calls", func(ctx context.Context) {
+	It("with several tools has the start and the end of each, in the order of the calls", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			builder.Script("done", builder.Calls("work", "unheard-of", "work")),
@@ -154,7 +154,7 @@ var _ = Describe("The log of a Turn", func() {
 	})
 
 	It(
-		"of a Turn that is cancelled comes to its end at once, its status only when no container runs any more",
+		"of a cancelled Turn ends at once, its status only when no container runs any more",
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,

@@ -132,12 +132,12 @@ var _ = Describe("A Turn of 1,000 iterations", SpecPriority(1), func() {
 		return turn, namespace
 	}
 
-	It("with refused calls keeps its status small and ends as the limit says", func(ctx context.Context) {
+	It("with refused calls keeps its status small and ends at the limit", func(ctx context.Context) {
 		_, namespace := long(ctx, "unheard-of")
 		Expect(completions(ctx, namespace)).To(HaveLen(1000))
 	})
 
-	It("with Jobs keeps its status small and ends as the limit says", func(ctx context.Context) {
+	It("with Jobs keeps its status small and ends at the limit", func(ctx context.Context) {
 		_, namespace := long(ctx, "work", builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
 		Expect(completions(ctx, namespace)).To(HaveLen(1000))
 	})
@@ -311,7 +311,7 @@ var _ = Describe("A Turn whose model fails", func() {
 	})
 
 	It(
-		"because the log is full says so, frees the Session, and fails every Turn until the limit is raised",
+		"because the journal is full reports so, frees the Session, and fails every Turn until the limit is raised",
 		func(ctx context.Context) {
 			namespace := newNamespace(
 				ctx,

@@ -74,7 +74,7 @@ var _ = Describe("A message that steers", func() {
 		Expect(session.Status.Totals.Turns).To(BeEquivalentTo(1))
 	})
 
-	It("is read after the tools that run, and stops none of them", func(ctx context.Context) {
+	It("is read after the running tools have ended, and stops none of them", func(ctx context.Context) {
 		started, release := make(chan struct{}), make(chan struct{})
 		namespace := newNamespace(
 			ctx,

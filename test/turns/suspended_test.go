@@ -73,7 +73,7 @@ var _ = Describe("A suspended Turn", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveFailed("Cancelled"))
 	})
 
-	It("goes on when it is suspended after it has begun", func(ctx context.Context) {
+	It("continues when it is suspended after it has begun", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("ask-ann")), builder.ClientTool("ask-ann").Obj())
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		create(ctx, builder.Turn("demo-1").In(namespace).Obj())

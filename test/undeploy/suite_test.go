@@ -84,21 +84,21 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 		Eventually(kit.Turn(ctx, "default", "demo-1")).Should(capstantest.WaitForTools("ask"))
 	})
 
-	It("touches nothing while a Turn runs and no manager is there to end it", func(ctx context.Context) {
+	It("changes nothing while a Turn runs without a manager", func(ctx context.Context) {
 		output, err := undeploy(ctx)
 		Expect(err).To(HaveOccurred())
 		Expect(output).To(And(ContainSubstring("default demo demo-1"), ContainSubstring("no manager is there")))
 		expectUntouched(ctx)
 	})
 
-	It("does not take the definitions from under a Turn either", func(ctx context.Context) {
+	It("does not delete the definitions while a Turn runs", func(ctx context.Context) {
 		output, err := undeploy(ctx, "--definitions-only")
 		Expect(err).To(HaveOccurred())
 		Expect(output).To(ContainSubstring("this deletes, in all namespaces: 1 sessions, 2 turns, 0 toolresults"))
 		expectUntouched(ctx)
 	})
 
-	It("touches nothing when the Turn has not ended in time", func(ctx context.Context) {
+	It("changes nothing when the Turn has not ended in time", func(ctx context.Context) {
 		installed(ctx)
 		output, err := undeploy(ctx, "--wait", "2")
 		Expect(err).To(HaveOccurred())
@@ -110,7 +110,7 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 	})
 
 	It(
-		"cancels what runs or is queued when it is told to, and then removes everything, the definitions last",
+		"cancels running and queued Turns with --cancel, and then removes everything, the definitions last",
 		func(ctx context.Context) {
 			playNamespaceController(ctx)
 			madeByManager(ctx)
@@ -132,7 +132,7 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 		},
 	)
 
-	It("finds nothing to do the second time", func(ctx context.Context) {
+	It("does nothing the second time", func(ctx context.Context) {
 		output, err := undeploy(ctx)
 		Expect(err).NotTo(HaveOccurred(), output)
 		Expect(

@@ -39,7 +39,7 @@ var _ = Describe("A Turn that began under an earlier build", func() {
 	}
 	for _, build := range builds {
 		Describe(filepath.Base(build), func() {
-			It("ends when the manager was taken away while the model reasoned", func(ctx context.Context) {
+			It("ends when the manager was replaced during a model call", func(ctx context.Context) {
 				s := load(ctx, build, "reasoning")
 				s.expectAnswered(ctx, "demo-1", 0)
 				s.expectAnswered(ctx, "demo-2", 0)

@@ -64,7 +64,7 @@ var _ = Describe("Apply configurations", func() {
 		}
 	})
 
-	It("are built with types, own what they set, and give it up", func(ctx context.Context) {
+	It("are built with types, own the fields that they set, and release them", func(ctx context.Context) {
 		namespace := newApplyNamespace(ctx)
 		session := func() *applyv1alpha1.SessionApplyConfiguration {
 			return applyv1alpha1.Session("demo", namespace).

@@ -120,7 +120,7 @@ var _ = Describe("The install", Ordered, func() {
 			"the standard must be in force, or the check above says nothing")
 	})
 
-	It("lets the scheduler make room for the manager, and asks for little of it", func(ctx context.Context) {
+	It("lets the scheduler preempt pods for the manager, and requests few resources", func(ctx context.Context) {
 		spec := getDeployment(ctx).Spec.Template.Spec
 		class := &schedulingv1.PriorityClass{}
 		Expect(api.Get(ctx, client.ObjectKey{Name: spec.PriorityClassName}, class)).To(Succeed())
@@ -158,7 +158,7 @@ var _ = Describe("The install", Ordered, func() {
 		).To(Succeed())
 	})
 
-	It("grants the manager nothing by wildcard", func(ctx context.Context) {
+	It("grants the manager no permission by wildcard", func(ctx context.Context) {
 		role := &rbacv1.ClusterRole{}
 		Expect(api.Get(ctx, client.ObjectKey{Name: "capstan-manager-role"}, role)).To(Succeed())
 		Expect(role.Rules).NotTo(BeEmpty())
@@ -168,7 +168,7 @@ var _ = Describe("The install", Ordered, func() {
 		}
 	})
 
-	DescribeTable("says who may do what",
+	DescribeTable("has the permissions of each role",
 		func(ctx context.Context, user, verb, resource string, allowed bool) {
 			Expect(mayDo(ctx, user, verb, resource)).To(Equal(allowed))
 		},

@@ -95,7 +95,7 @@ var _ = Describe("kubectl", func() {
 		).To(MatchRegexp(`seen-queued\s+demo\s+Queued\s+\d+s\s`))
 	})
 
-	It("shows what a Session is about", func(ctx context.Context) {
+	It("shows the title of a Session", func(ctx context.Context) {
 		session := specimensOf("Session")[0].object(storedNamespace)
 		session.SetName("seen-title")
 		Expect(api.Create(ctx, session)).To(Succeed())
@@ -132,7 +132,7 @@ var _ = Describe("kubectl", func() {
 		),
 	)
 
-	It("lists what users write, and nothing else, under the category capstan", func(ctx context.Context) {
+	It("lists only the kinds that users write under the category capstan", func(ctx context.Context) {
 		resources := strings.Fields(kubectl(ctx, "api-resources", "--categories", "capstan", "--output", "name"))
 		var expected []string
 		for _, kind := range userKinds {

@@ -118,7 +118,7 @@ spec:
 		Expect(stored.Object["spec"]).To(HaveKeyWithValue("inputSchema", schema))
 	})
 
-	It("include entries of the log that nobody can change", func(ctx context.Context) {
+	It("include entries of the journal, which are immutable", func(ctx context.Context) {
 		entry := &capstanv1alpha1.JournalEntry{
 			ObjectMeta: metav1.ObjectMeta{Name: "entry", Namespace: storedNamespace},
 			Spec: capstanv1alpha1.JournalEntrySpec{
