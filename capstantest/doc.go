@@ -11,7 +11,10 @@
 // Otherwise the tool calls use the real path: the real Job objects with gates and fingerprints, the launcher's result
 // format, the journal.
 //
-// A Clock advances the time, so that timeouts and deadlines pass at once. Kit.Inject makes tools fail as they do in
+// Only the simulated provider is compiled; package providers has the drivers of the real ones.
+//
+// A Clock advances the time, so that timeouts and deadlines pass at once, and WithoutPauses moves it to the end of each
+// pause between attempts. Kit.Inject makes tools fail as they do in
 // clusters: an image that cannot be pulled, an eviction, a lost node. Kit.Apply applies manifests, Kit.Answer plays the
 // client, Kit.Told reads the text for the model about a call, and the matchers HaveSucceeded, HaveFailed, WaitForTools
 // and HaveToolCall check Turns.

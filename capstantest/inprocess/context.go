@@ -13,6 +13,9 @@ import (
 // Effective is the merged configuration of a Session's layers.
 type Effective = config.Effective
 
+// NetworkAccess is the merged network access lists of a Session's layers.
+type NetworkAccess = config.NetworkAccess
+
 // Context is the input of a Session's next model call (INSPECT-01).
 type Context struct {
 	// Session of the request, Chain of its Harnesses from the root to the one that it names, and Agent; nil for none.

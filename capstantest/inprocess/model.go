@@ -34,6 +34,12 @@ type (
 	ModelUsage = model.Usage
 	// Message is one message of a conversation.
 	Message = event.Message
+	// MessageRole is the author of a message: "user", "assistant" or "tool_result".
+	MessageRole = event.Role
+	// MessageOrigin is the model that the reasoning of a message belongs to.
+	MessageOrigin = event.Origin
+	// MessagePartType is the kind of a MessagePart.
+	MessagePartType = event.PartType
 	// MessagePart is one piece of a message's content.
 	MessagePart = event.Part
 	// MessageToolCall is one tool call that an assistant message makes.

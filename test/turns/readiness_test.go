@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-// layered are a Harness, an Agent and a Session with the same layer, and a Turn, with all that the layer names: a Model,
-// a Tool and a capability.
+// layered are a Harness, an Agent and a Session with the same layer, and a Turn, with all that the layer names: a
+// Model, a Tool and a capability.
 type layered struct {
 	namespace string
 	layer     v1alpha1.ConfigLayer

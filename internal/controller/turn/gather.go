@@ -117,7 +117,8 @@ func (r *Reconciler) results(ctx context.Context, turn *v1alpha1.Turn) ([]v1alph
 	return meant, nil
 }
 
-// turnsOf lists the Turns of a Session, all of them by fieldindex.SessionName, or those that have not ended by fieldindex.OpenTurn.
+// turnsOf lists the Turns of a Session, all of them by fieldindex.SessionName, or those that have not ended by
+// fieldindex.OpenTurn.
 func (r *Reconciler) turnsOf(
 	ctx context.Context, session types.NamespacedName, index string,
 ) ([]*v1alpha1.Turn, error) {
