@@ -109,6 +109,20 @@ func (l *requestLog) configReads(namespace string) map[string]int {
 	return counts
 }
 
+// reads counts how often objects of a namespace were read past the cache, by resource.
+func (l *requestLog) reads(namespace string) map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	counts := map[string]int{}
+	for _, path := range l.read {
+		_, of, found := strings.Cut(path, "/namespaces/"+namespace+"/")
+		if resource, name, _ := strings.Cut(of, "/"); found && name != "" {
+			counts[resource]++
+		}
+	}
+	return counts
+}
+
 // bodyOf is a copy of the request's body.
 func bodyOf(r *http.Request) []byte {
 	if r.GetBody == nil {

@@ -32,6 +32,23 @@ var _ = Describe("A Turn without tools", func() {
 		}))
 	})
 
+	It("reads itself once and the end of the journal twice, besides what is cached", func(ctx context.Context) {
+		namespace := newNamespace(ctx, builder.Script("Hello to you too."))
+		startedSession(ctx, namespace)
+		run := func(name string) map[string]int {
+			GinkgoHelper()
+			create(ctx, builder.Turn(name).In(namespace).Obj())
+			Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
+			return requests.reads(namespace)
+		}
+		first := run("demo-1")
+		second := run("demo-2")
+		for resource, reads := range map[string]int{"turns": 1, "journalentries": 2} {
+			Expect(second[resource]-first[resource]).To(BeNumerically("<=", reads), resource)
+		}
+	})
+
 	It("costs one write more, for its plan, when the model takes longer than a second", func(ctx context.Context) {
 		script := builder.Script("Hello to you too.")
 		script.Latency = seconds(2)

@@ -258,9 +258,10 @@ func (r *Reconciler) yield(s *scope) {
 	r.Turns.End(s.session.UID)
 }
 
-// measure updates the size of the journal.
+// measure updates the size of the journal. The entry that ended the Turn is part of it; what another manager may have
+// appended since is measured with the next Turn.
 func (r *Reconciler) measure(ctx context.Context, s *scope) error {
-	view, err := r.Steps.Log.View(ctx, turnstate.JournalOf(s.session), s.session.Status.Journal.Head)
+	view, err := r.Steps.Log.ViewTo(ctx, turnstate.JournalOf(s.session), s.session.Status.Journal.Head)
 	if err != nil {
 		return fmt.Errorf("reading the journal: %w", err)
 	}

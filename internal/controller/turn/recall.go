@@ -10,9 +10,10 @@ import (
 )
 
 // recall ends a Turn whose name is in the Session's journal already: a Turn that was deleted and created again takes
-// over the recorded outcome, and another message under the name is refused. Run identity is (Session UID, Turn name).
+// over the recorded outcome, and another message under the name is refused. Run identity is (Session UID, Turn name). A
+// Turn that has begun in an earlier pass is not looked up again.
 func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
-	if s.plan() != nil {
+	if s.plan() != nil || s.memory.session == s.session.UID {
 		return proceed, nil
 	}
 	recalled, err := r.Steps.Recall(ctx, s.turnState(), s.session.Status.Journal.Head)

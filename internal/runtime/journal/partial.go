@@ -132,23 +132,31 @@ func (d *Draft) failed(err error) error {
 	return fmt.Errorf("recording the partial response of step %d of Turn %s: %w", d.step, d.turn.Name, err)
 }
 
-// Resume looks for the entry that closed a step, as Find does, and for an open step returns the recorded partial
-// response: the one that began last (GAP-14). If both are nil without an error, the step is open and nothing was
-// recorded. It always reads the store's first free ordinal.
-func (l *Log) Resume(ctx context.Context, s Session, turn Turn, step int32, openedAt int64) (*Closed, *Partial, error) {
+// Open is what the journal has of an open step.
+type Open struct {
+	// Head is the ordinal of the newest entry.
+	Head int64
+	// Partial is the recorded partial response, the one that began last (GAP-14); nil for none.
+	Partial *Partial
+}
+
+// Resume looks for the entry that closed a step, as Find does; nil without an error means that the step is open. It
+// always reads the store's first free ordinal.
+func (l *Log) Resume(ctx context.Context, s Session, turn Turn, step int32, openedAt int64) (*Closed, Open, error) {
 	w := l.walk(s, turn.UID, step, openedAt)
 	if err := w.toEnd(ctx); err != nil {
-		return nil, nil, err
+		return nil, Open{}, err
 	}
 	if w.final != nil {
 		closed, err := w.outcome(ctx)
-		return closed, nil, err
+		return closed, Open{}, err
 	}
-	if len(w.partials) == 0 {
-		return nil, nil, nil
+	open := Open{Head: w.next - 1}
+	if len(w.partials) > 0 {
+		newest := *w.partials[len(w.partials)-1]
+		open.Partial = &newest
 	}
-	newest := *w.partials[len(w.partials)-1]
-	return nil, &newest, nil
+	return nil, open, nil
 }
 
 // keep adds a part of a response. A part that does not follow the known text was written twice, or its predecessor is

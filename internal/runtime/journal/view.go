@@ -21,6 +21,21 @@ func (l *Log) View(ctx context.Context, s Session, hint int64) (*View, error) {
 	return st.view(), nil
 }
 
+// ViewTo folds the journal up to an entry that is known to exist, or further. It does not look for newer entries: a
+// cached view that has the entry is returned without a read.
+func (l *Log) ViewTo(ctx context.Context, s Session, head int64) (*View, error) {
+	st, fresh, err := l.load(ctx, s, head)
+	if err != nil {
+		return nil, err
+	}
+	if !fresh && st.at() < head {
+		if err := l.catchUp(ctx, s, st, map[int64]bool{head + 1: true}); err != nil {
+			return nil, err
+		}
+	}
+	return st.view(), nil
+}
+
 // upToDate returns the state up to an entry after which the store had none at the time of the read.
 func (l *Log) upToDate(ctx context.Context, s Session, hint int64) (*state, error) {
 	st, fresh, err := l.load(ctx, s, hint)

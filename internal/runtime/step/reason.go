@@ -32,10 +32,11 @@ func (run *Runner) ReasonAfter(
 	c turnstate.Config,
 	earlier *Backoff,
 ) (*journal.Closed, error) {
-	closed, kept, err := run.Log.Resume(ctx, t.Session, t.Ref, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
+	closed, open, err := run.Log.Resume(ctx, t.Session, t.Ref, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
 	if err != nil || closed != nil {
 		return closed, err
 	}
+	kept := open.Partial
 	if c.Blocker != nil {
 		return run.Block(ctx, t, c.Blocker, nil)
 	}
@@ -44,7 +45,7 @@ func (run *Runner) ReasonAfter(
 	if kept, err = run.own(ctx, t, kept); err != nil {
 		return nil, err
 	}
-	view, err := run.conversation(ctx, t)
+	view, err := run.conversation(ctx, t, open.Head)
 	if err != nil {
 		return nil, fmt.Errorf("reading the conversation: %w", err)
 	}

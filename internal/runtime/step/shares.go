@@ -21,10 +21,12 @@ func CallBytes(t turnstate.Turn, journal int64) int64 {
 
 // conversation reads the conversation under the Share of the model call. If it is larger than requested, it is dropped
 // again until there is room for it.
-func (run *Runner) conversation(ctx context.Context, t turnstate.Turn) (*journal.View, error) {
+//
+// It reaches to head, and further only if the call has waited.
+func (run *Runner) conversation(ctx context.Context, t turnstate.Turn, head int64) (*journal.View, error) {
 	share := fairshare.FromContext(ctx)
-	for {
-		view, err := run.Log.View(ctx, t.Session, t.Progress.Plan.OpenedAtOrdinal-1)
+	for read := run.Log.ViewTo; ; read = run.Log.View {
+		view, err := read(ctx, t.Session, head)
 		if err != nil {
 			return nil, err
 		}

@@ -174,6 +174,46 @@ func viewStays(f *fixture) {
 	}
 }
 
+// viewTo: a view to an entry that is known to exist reads what the cache lacks up to it, and nothing behind it.
+func viewTo(f *fixture) {
+	f.append(f.log(), say(turn("a"), 1, 1, "first"))
+	counting := Wrap(f.store)
+	log := journal.New(counting, journal.Options{})
+	f.view(log, 0)
+	for i, name := range []string{"b", "c", "d"} {
+		f.append(f.log(), say(turn(name), 1, int64(i)+2, "more"))
+	}
+	for _, step := range []struct{ to, head int64 }{{0, 1}, {1, 1}, {3, 3}, {2, 3}, {3, 3}, {4, 4}, {9, 4}} {
+		counting.Reset()
+		before := f.known(log)
+		view, err := log.ViewTo(f.t.Context(), f.session, step.to)
+		if err != nil || view.Head != step.head {
+			f.t.Fatalf("a view to %d ends at %d, %v; want %d", step.to, view.Head, err, step.head)
+		}
+		missing := 0 // the read that finds that an entry does not exist
+		if step.to > step.head {
+			missing = 1
+		}
+		if want := int(step.head-before) + missing; counting.Reads() != want {
+			f.t.Errorf("a view from %d to %d takes %d reads, want %d", before, step.to, counting.Reads(), want)
+		}
+	}
+	cold, err := f.log().ViewTo(f.t.Context(), f.session, 2)
+	if err != nil || cold.Head != 4 {
+		f.t.Errorf("a view without a cache ends at %d, %v", cold.Head, err)
+	}
+}
+
+// known is the head of the view that a journal has in its cache.
+func (f *fixture) known(log *journal.Log) int64 {
+	f.t.Helper()
+	view, err := log.ViewTo(f.t.Context(), f.session, 0)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return view.Head
+}
+
 func refusesUnreadable(f *fixture) {
 	log, of := f.log(), turn("a")
 	twice := say(of, 1, 1, "a", "b")

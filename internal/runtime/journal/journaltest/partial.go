@@ -33,11 +33,11 @@ func (f *fixture) discard(d *journal.Draft) {
 // resume returns the state that a process without a cache finds.
 func (f *fixture) resume(of journal.Turn, step int32, openedAt int64) (*journal.Closed, *journal.Partial) {
 	f.t.Helper()
-	closed, partial, err := f.log().Resume(f.t.Context(), f.session, of, step, openedAt)
+	closed, open, err := f.log().Resume(f.t.Context(), f.session, of, step, openedAt)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return closed, partial
+	return closed, open.Partial
 }
 
 // expectPartial checks the state that a process finds of an open step.

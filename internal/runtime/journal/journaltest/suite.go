@@ -17,6 +17,7 @@ func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 		{"AnEmptyLogHasAnEmptyView", emptyLog},
 		{"AStepIsClosedOnceAndReadBack", closedOnce},
 		{"AViewStaysAsItWas", viewStays},
+		{"AViewToAnEntryReadsNoFurther", viewTo},
 		{"AppendRefusesWhatNoReaderCouldRead", refusesUnreadable},
 		{"AppendRefusesAStepOpenedBehindTheHead", refusesGap},
 		{"ConcurrentTurnsAllGetTheirEntries", concurrentTurns},
