@@ -247,6 +247,11 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	CallDigest string `json:"callDigest,omitempty"`
+	// hints of the Tool, as they were when the call was planned, while the call waits for approval or for a client.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2
+	Hints []ToolHint `json:"hints,omitempty"`
 	// attempt counts the starts of the call, from 1. It is absent for a call that was not approved.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`

@@ -29,6 +29,19 @@ const (
 	ToolPolicyRequiresApproval ToolPolicy = "RequiresApproval"
 )
 
+// ToolHint tells people what to expect of a tool. It enforces nothing.
+// +kubebuilder:validation:Enum=ReadOnly;Destructive;OpenWorld
+type ToolHint string
+
+const (
+	// ReadOnly tools change nothing.
+	ToolHintReadOnly ToolHint = "ReadOnly"
+	// Destructive tools may delete or overwrite something that cannot be restored.
+	ToolHintDestructive ToolHint = "Destructive"
+	// OpenWorld tools reach systems outside of the cluster, such as the web.
+	ToolHintOpenWorld ToolHint = "OpenWorld"
+)
+
 // NetworkReach is the network access of a tool's pod.
 // +kubebuilder:validation:Enum=Default;None
 type NetworkReach string
@@ -181,6 +194,22 @@ type ToolSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Description string `json:"description"`
+
+	// displayName is the name of the tool for people, in the events of its calls. The model is not shown it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	DisplayName string `json:"displayName,omitempty"`
+
+	// hints tell people what to expect of the tool: ReadOnly, Destructive and OpenWorld, which are those of MCP. The
+	// event that requests a client's result has them, and status.toolCalls of a call that waits for approval; a
+	// Destructive tool is named as such where the Turn asks for the approval. They enforce nothing, and the model is
+	// not shown them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:XValidation:rule="!('ReadOnly' in self && 'Destructive' in self)",message="ReadOnly and Destructive exclude each other."
+	Hints []ToolHint `json:"hints,omitempty"`
 
 	// inputSchema is the JSON Schema (draft 2020-12) of the arguments, of type object, at most 32 KiB. Arguments that
 	// violate it never reach the tool. Without it, any object is accepted.

@@ -48,8 +48,9 @@ type ToolResultSpec struct {
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,9}-(0|[1-9][0-9]{0,3})$`
 	// +kubebuilder:validation:MaxLength=15
 	CallID string `json:"callID"`
-	// result of the call: text of at most 100 KiB, truncated at 64 KiB before the model reads it. It may be empty. It
-	// requires the verb answer on toolresults in the namespace.
+	// result of the call: text of at most 100 KiB, truncated at 64 KiB before the model reads it. It may be empty. Text
+	// that is a JSON array of MCP content blocks with an image is shown to the model as texts and images. It requires
+	// the verb answer on toolresults in the namespace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=102400
 	Result *string `json:"result,omitempty"`

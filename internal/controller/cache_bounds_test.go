@@ -140,6 +140,7 @@ func fullestTurn(of int) *v1alpha1.Turn {
 			ConcurrencyClass: longText(63), ToolUID: types.UID(longText(36)), ToolDigest: longText(32),
 			Timeout: &metav1.Duration{Duration: time.Minute}, Fingerprint: longText(64), CallDigest: longText(64),
 			State: v1alpha1.ToolCallStateWaiting, Reason: v1alpha1.ReasonApproval, Preview: longText(100),
+			Hints: []v1alpha1.ToolHint{v1alpha1.ToolHintDestructive, v1alpha1.ToolHintOpenWorld},
 		}
 		if i < 5 {
 			call.Arguments = longText(2 << 10)

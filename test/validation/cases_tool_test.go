@@ -40,6 +40,18 @@ var toolCases = []ruleCase{
 		message:  `spec.sideEffect: Unsupported value: "Once": supported values: "Pure", "Idempotent", "AtMostOnce"`,
 	},
 	{
+		rule:     "spec.hints[] enum",
+		accepted: `spec: {displayName: Word count, hints: [ReadOnly, OpenWorld]}`,
+		rejected: `spec: {hints: [Idempotent]}`,
+		message:  `spec.hints[0]: Unsupported value: "Idempotent": supported values: "ReadOnly", "Destructive", "OpenWorld"`,
+	},
+	{
+		rule:     "spec.hints rule ReadOnly and Destructive exclude each other.",
+		accepted: `spec: {hints: [Destructive, OpenWorld]}`,
+		rejected: `spec: {hints: [Destructive, ReadOnly]}`,
+		message:  `spec.hints: Invalid value: ReadOnly and Destructive exclude each other.`,
+	},
+	{
 		rule:     "spec rule exactly one of job, http and client must be set.",
 		accepted: job(""),
 		rejected: `spec: {job: {image: example.org/wc:1, command: [/wc]}}`,

@@ -2,7 +2,9 @@ package validation_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -177,8 +179,12 @@ func text(c constraint, length int) string {
 	}
 }
 
-// items is a list of a length, made of the first item of a list, with different keys where the list is a map.
+// items is a list of a length, made of the first item of a list, with different keys where the list is a map. A set of
+// an enum has the items of the list, and then the other values.
 func items(c constraint, current any, length int) []any {
+	if values := valuesOf(c, current); values != nil {
+		return values[:length]
+	}
 	first := current.([]any)[0]
 	list := make([]any, 0, length)
 	for i := range length {
@@ -192,6 +198,22 @@ func items(c constraint, current any, length int) []any {
 		list = append(list, item)
 	}
 	return list
+}
+
+// valuesOf is the items of a set of an enum, and then the other values; nil for any other list.
+func valuesOf(c constraint, current any) []any {
+	if c.schema.Items == nil || c.schema.Items.Schema == nil || len(c.schema.Items.Schema.Enum) == 0 {
+		return nil
+	}
+	values := slices.Clone(current.([]any))
+	for _, raw := range c.schema.Items.Schema.Enum {
+		var value string
+		Expect(json.Unmarshal(raw.Raw, &value)).To(Succeed())
+		if !slices.Contains(values, any(value)) {
+			values = append(values, value)
+		}
+	}
+	return values
 }
 
 // entries is a map of a size, made of the values of a map.

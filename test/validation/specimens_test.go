@@ -213,6 +213,8 @@ var specimens = []specimen{
 `},
 	{kind: "Tool", name: "guarded", spec: `
   description: Deletes a database.
+  displayName: Delete a database
+  hints: [Destructive, OpenWorld]
   policy: RequiresApproval
   approvalTimeout: 1h0m0s
   job:

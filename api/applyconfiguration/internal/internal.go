@@ -920,6 +920,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: fingerprint
       type:
         scalar: string
+    - name: hints
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolHint
+          elementRelationship: associative
     - name: id
       type:
         scalar: string
@@ -967,6 +973,8 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolConcurrency
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolExecutor
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ToolHint
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolPolicy
   scalar: string
@@ -1049,6 +1057,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: description
       type:
         scalar: string
+    - name: displayName
+      type:
+        scalar: string
+    - name: hints
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolHint
+          elementRelationship: associative
     - name: http
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPTool

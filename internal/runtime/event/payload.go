@@ -195,13 +195,17 @@ type ActCompleted struct {
 type ToolStarted struct {
 	ToolCall ToolCall `json:"tool_call"`
 	Attempt  int32    `json:"attempt,omitempty"`
+	// DisplayName of the tool, for people.
+	DisplayName string `json:"display_name,omitempty"`
 }
 
 // ToolCompleted is the data of tool.completed (TOOL-15). MSG-03 defines the resulting message.
 type ToolCompleted struct {
 	ToolCallID string `json:"tool_call_id"`
 	ToolName   string `json:"tool_name"`
-	Success    bool   `json:"success"`
+	// DisplayName of the tool, for people.
+	DisplayName string `json:"display_name,omitempty"`
+	Success     bool   `json:"success"`
 	// Status is one of the Status constants.
 	Status string `json:"status"`
 	// Result is the tool's result: nil if it returned none at all, empty if it returned an empty one.
@@ -220,8 +224,11 @@ type RequestedCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
-	// Description of the tool, or its beginning, for people.
+	// Description of the tool, or its beginning, and DisplayName, for people.
 	Description string `json:"description,omitempty"`
+	DisplayName string `json:"display_name,omitempty"`
+	// Hints of the tool: ReadOnly, Destructive, OpenWorld.
+	Hints []string `json:"hints,omitempty"`
 }
 
 // ToolCallRequested is the data of tool.call_requested (TOOL-17).

@@ -93,16 +93,14 @@ func serverEvents(f event.Step, t turnstate.Turn, calls []v1alpha1.ToolCall, kno
 		if outcome.State != v1alpha1.ToolCallStateSucceeded {
 			failed++
 		}
+		planned := known.Plan(call.ID)
 		if outcome.Started {
-			events = append(
-				events,
-				at(
-					f,
-					outcome.StartedAt,
-				).ToolStarted(event.ToolStarted{ToolCall: eventCall(known.Plan(call.ID)), Attempt: call.Attempt}),
-			)
+			events = append(events, at(f, outcome.StartedAt).ToolStarted(event.ToolStarted{
+				ToolCall: eventCall(planned), Attempt: call.Attempt, DisplayName: planned.Display,
+			}))
 		}
-		ended := from(at(f, outcome.FinishedAt).ToolCompleted(completed(call, outcome)), known.Source(call.ID))
+		ended := at(f, outcome.FinishedAt).ToolCompleted(completed(call, planned.Display, outcome))
+		ended = from(ended, known.Source(call.ID))
 		if outcome.Image != "" {
 			ended.Context[contextToolImage] = outcome.Image
 		}
@@ -135,6 +133,10 @@ func (run *Runner) requestedEvents(
 		if d := c.Tools.Find(call.Name); d != nil {
 			description, _ := d.Offer()
 			asked.Description = tool.Cut(description, maxRequestedDescription)
+			asked.DisplayName = d.DisplayName
+			for _, hint := range d.Hints {
+				asked.Hints = append(asked.Hints, string(hint))
+			}
 		}
 		requested.ToolCalls = append(requested.ToolCalls, asked)
 	}
@@ -153,7 +155,8 @@ func clientEvents(f event.Step, calls []v1alpha1.ToolCall, known *act.Step) []ev
 		if act.Unanswered(outcome) {
 			continue
 		}
-		events = append(events, from(f.ToolCompleted(completed(call, outcome)), known.Source(call.ID)))
+		ended := f.ToolCompleted(completed(call, known.Plan(call.ID).Display, outcome))
+		events = append(events, from(ended, known.Source(call.ID)))
 	}
 	return events
 }
@@ -166,11 +169,12 @@ func from(e event.Event, source types.UID) event.Event {
 	return e
 }
 
-// completed is the end of a call as an event (TOOL-15).
-func completed(call v1alpha1.ToolCall, outcome tool.Outcome) event.ToolCompleted {
+// completed is the end of a call as an event (TOOL-15). display is the name of its tool for people.
+func completed(call v1alpha1.ToolCall, display string, outcome tool.Outcome) event.ToolCompleted {
 	data := event.ToolCompleted{
 		ToolCallID:  call.ID,
 		ToolName:    call.Name,
+		DisplayName: display,
 		Success:     outcome.State == v1alpha1.ToolCallStateSucceeded,
 		Status:      event.StatusSuccess,
 		Error:       outcome.Error,

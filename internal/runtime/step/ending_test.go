@@ -431,13 +431,13 @@ func TestHowAnEndedCallIsTold(t *testing.T) {
 		"empty error": {tool.Outcome{State: v1alpha1.ToolCallStateFailed}, event.StatusError},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := completed(v1alpha1.ToolCall{ID: "1-0", Name: "t", Fingerprint: "f"}, test.outcome)
+			got := completed(v1alpha1.ToolCall{ID: "1-0", Name: "t", Fingerprint: "f"}, "", test.outcome)
 			if got.Status != test.status || got.Success != (test.status == event.StatusSuccess) || got.Fingerprint != "f" {
 				t.Errorf("%+v, want status %s", got, test.status)
 			}
 		})
 	}
-	if ms := completed(v1alpha1.ToolCall{}, succeeded("x")).DurationMS; ms == nil || *ms != 2000 {
+	if ms := completed(v1alpha1.ToolCall{}, "", succeeded("x")).DurationMS; ms == nil || *ms != 2000 {
 		t.Errorf("duration %v", ms)
 	}
 }

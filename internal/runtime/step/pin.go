@@ -3,6 +3,7 @@ package step
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
@@ -88,12 +89,14 @@ func (run *Runner) pinOne(
 		return refuse(v1alpha1.ToolCallReasonInvalidArguments, "The tool was not executed: "+err.Error())
 	}
 	d.Pin(&s)
+	p.Display = d.DisplayName
 	if d.Executor == v1alpha1.ToolExecutorClient {
-		s.State = v1alpha1.ToolCallStateWaiting
+		s.State, s.Hints = v1alpha1.ToolCallStateWaiting, slices.Clone(d.Hints)
 		return s
 	}
 	s.Attempt = 1
 	if act.AwaitApproval(&s, d.Policy, d.ApprovalTimeout, run.Clock()) {
+		s.Hints = slices.Clone(d.Hints)
 		// The calls are planned by the step before the one that runs them.
 		s.CallDigest = tool.CallDigest(t.Ref.UID, t.Step()+1, s, call.Arguments)
 	}

@@ -83,6 +83,7 @@ func TestTheLargestStatusThatWaitsFits(t *testing.T) {
 		for _, n := range []int{1, 16, 17, 32, 48, 64, 128} {
 			definition := guardedTool(strings.Repeat("t", 63))
 			definition.UID, definition.Spec.ConcurrencyClass = "01234567-0123-0123-0123-0123456789ab", strings.Repeat("c", 63)
+			definition.Spec.Hints = []v1alpha1.ToolHint{v1alpha1.ToolHintDestructive, v1alpha1.ToolHintOpenWorld}
 			progress := v1alpha1.TurnProgress{ToolCalls: planning(t, definition, n, string(arguments))}
 			for ended := range len(progress.ToolCalls) + 1 {
 				if ended > 0 {
@@ -99,7 +100,7 @@ func TestTheLargestStatusThatWaitsFits(t *testing.T) {
 							Result: &result,
 						},
 					)
-					if call.Arguments != "" || call.CallDigest != "" {
+					if call.Arguments != "" || call.CallDigest != "" || call.Hints != nil {
 						t.Fatal("a call that has ended shows what was asked")
 					}
 				}

@@ -90,6 +90,7 @@ func TestTheLargestStatusFits(t *testing.T) {
 				"e",
 				64,
 			)
+			worst[i].Hints = []v1alpha1.ToolHint{v1alpha1.ToolHintDestructive, v1alpha1.ToolHintOpenWorld}
 			worst[i].Policy, worst[i].ApproveBy = v1alpha1.ToolPolicyRequiresApproval, &metav1.Time{Time: started}
 		}
 		results := facts{Outcomes: map[string]tool.Outcome{}, Planned: planned(closed)}

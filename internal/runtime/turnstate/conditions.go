@@ -2,6 +2,7 @@ package turnstate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -181,6 +182,8 @@ func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
 	var results, approvals []string
 	for _, call := range calls {
 		switch name := call.ID + " (" + call.Name + ")"; {
+		case act.AwaitsApproval(call) && slices.Contains(call.Hints, v1alpha1.ToolHintDestructive):
+			approvals = append(approvals, call.ID+" ("+call.Name+", destructive)")
 		case act.AwaitsApproval(call):
 			approvals = append(approvals, name)
 		case call.State == v1alpha1.ToolCallStateWaiting:

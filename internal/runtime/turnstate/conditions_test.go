@@ -294,6 +294,11 @@ func TestTheConditionSaysWhatOthersMustGive(t *testing.T) {
 			v1alpha1.ReasonClientTools,
 			"Create a ToolResult for each of: 1-1 (ask). Approve or reject with a ToolResult: 1-0 (pay).",
 		},
+		"a destructive one": {
+			[]v1alpha1.ToolCall{guardedCall("1-0"), destructiveCall("1-1")},
+			v1alpha1.ReasonApproval,
+			"Approve or reject with a ToolResult: 1-0 (pay), 1-1 (pay, destructive).",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var status v1alpha1.TurnStatus
@@ -318,6 +323,13 @@ func guardedCall(id string) v1alpha1.ToolCall {
 		ID: id, Name: "pay", Executor: v1alpha1.ToolExecutorJob, Policy: v1alpha1.ToolPolicyRequiresApproval, ApproveBy: &by,
 		State: v1alpha1.ToolCallStateWaiting, Reason: v1alpha1.ReasonApproval,
 	}
+}
+
+// destructiveCall is a guardedCall of a Tool with hints.
+func destructiveCall(id string) v1alpha1.ToolCall {
+	call := guardedCall(id)
+	call.Hints = []v1alpha1.ToolHint{v1alpha1.ToolHintOpenWorld, v1alpha1.ToolHintDestructive}
+	return call
 }
 
 func clientCall(id string) v1alpha1.ToolCall {

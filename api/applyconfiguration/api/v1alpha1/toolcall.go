@@ -45,6 +45,8 @@ type ToolCallApplyConfiguration struct {
 	// callDigest of a call that waits for approval is the SHA-256 over the UID of the Turn, the step, the id of the
 	// call, toolUID, toolDigest and the arguments. A decision names it, so that it counts for exactly this call.
 	CallDigest *string `json:"callDigest,omitempty"`
+	// hints of the Tool, as they were when the call was planned, while the call waits for approval or for a client.
+	Hints []apiv1alpha1.ToolHint `json:"hints,omitempty"`
 	// attempt counts the starts of the call, from 1. It is absent for a call that was not approved.
 	Attempt *int32 `json:"attempt,omitempty"`
 	// notBefore is the earliest time at which the attempt may start: after a disrupted attempt the next one follows
@@ -175,6 +177,16 @@ func (b *ToolCallApplyConfiguration) WithFingerprint(value string) *ToolCallAppl
 // If called multiple times, the CallDigest field is set to the value of the last call.
 func (b *ToolCallApplyConfiguration) WithCallDigest(value string) *ToolCallApplyConfiguration {
 	b.CallDigest = &value
+	return b
+}
+
+// WithHints adds the given value to the Hints field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Hints field.
+func (b *ToolCallApplyConfiguration) WithHints(values ...apiv1alpha1.ToolHint) *ToolCallApplyConfiguration {
+	for i := range values {
+		b.Hints = append(b.Hints, values[i])
+	}
 	return b
 }
 

@@ -16,8 +16,9 @@ type ToolResultSpecApplyConfiguration struct {
 	TurnRef *TurnReferenceApplyConfiguration `json:"turnRef,omitempty"`
 	// callID is the id of the call, as status.toolCalls of the Turn names it.
 	CallID *string `json:"callID,omitempty"`
-	// result of the call: text of at most 100 KiB, truncated at 64 KiB before the model reads it. It may be empty. It
-	// requires the verb answer on toolresults in the namespace.
+	// result of the call: text of at most 100 KiB, truncated at 64 KiB before the model reads it. It may be empty. Text
+	// that is a JSON array of MCP content blocks with an image is shown to the model as texts and images. It requires
+	// the verb answer on toolresults in the namespace.
 	Result *string `json:"result,omitempty"`
 	// error tells the model why there is no result.
 	Error *string `json:"error,omitempty"`

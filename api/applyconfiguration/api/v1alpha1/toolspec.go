@@ -15,6 +15,13 @@ import (
 type ToolSpecApplyConfiguration struct {
 	// description tells the model what the tool does and when to use it.
 	Description *string `json:"description,omitempty"`
+	// displayName is the name of the tool for people, in the events of its calls. The model is not shown it.
+	DisplayName *string `json:"displayName,omitempty"`
+	// hints tell people what to expect of the tool: ReadOnly, Destructive and OpenWorld, which are those of MCP. The
+	// event that requests a client's result has them, and status.toolCalls of a call that waits for approval; a
+	// Destructive tool is named as such where the Turn asks for the approval. They enforce nothing, and the model is
+	// not shown them.
+	Hints []apiv1alpha1.ToolHint `json:"hints,omitempty"`
 	// inputSchema is the JSON Schema (draft 2020-12) of the arguments, of type object, at most 32 KiB. Arguments that
 	// violate it never reach the tool. Without it, any object is accepted.
 	InputSchema *v1.JSON `json:"inputSchema,omitempty"`
@@ -47,6 +54,24 @@ func ToolSpec() *ToolSpecApplyConfiguration {
 // If called multiple times, the Description field is set to the value of the last call.
 func (b *ToolSpecApplyConfiguration) WithDescription(value string) *ToolSpecApplyConfiguration {
 	b.Description = &value
+	return b
+}
+
+// WithDisplayName sets the DisplayName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DisplayName field is set to the value of the last call.
+func (b *ToolSpecApplyConfiguration) WithDisplayName(value string) *ToolSpecApplyConfiguration {
+	b.DisplayName = &value
+	return b
+}
+
+// WithHints adds the given value to the Hints field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Hints field.
+func (b *ToolSpecApplyConfiguration) WithHints(values ...apiv1alpha1.ToolHint) *ToolSpecApplyConfiguration {
+	for i := range values {
+		b.Hints = append(b.Hints, values[i])
+	}
 	return b
 }
 

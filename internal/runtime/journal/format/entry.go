@@ -83,6 +83,8 @@ type PlannedCall struct {
 	Arguments string `json:"arguments,omitempty"`
 	// Refusal is the error that the model receives for a call that must not start.
 	Refusal string `json:"refusal,omitempty"`
+	// Display is the name of the tool for people.
+	Display string `json:"displayName,omitempty"`
 }
 
 // ClaimedCall is the intent to start a call that must start at most once (DUR-01). Only its writer may start the call.

@@ -71,6 +71,7 @@ type (
 		Timeout          *metav1.Duration `json:"timeout,omitempty"`
 		Fingerprint      string           `json:"fingerprint,omitempty"`
 		CallDigest       string           `json:"callDigest,omitempty"`
+		Hints            []string         `json:"hints,omitempty"`
 		Attempt          int32            `json:"attempt,omitempty"`
 		NotBefore        *metav1.Time     `json:"notBefore,omitempty"`
 		PodUID           types.UID        `json:"podUID,omitempty"`
@@ -194,6 +195,7 @@ func callFrom(c v1alpha1.ToolCall) toolCall {
 		ToolGeneration: c.ToolGeneration, Timeout: c.Timeout, Fingerprint: c.Fingerprint, CallDigest: c.CallDigest,
 		Attempt: c.Attempt, NotBefore: c.NotBefore, PodUID: c.PodUID, PodName: c.PodName, State: string(c.State),
 		Reason: c.Reason, Arguments: c.Arguments, Preview: c.Preview,
+		Hints: each(c.Hints, func(h v1alpha1.ToolHint) string { return string(h) }),
 	}
 }
 
@@ -205,6 +207,7 @@ func (c toolCall) call() v1alpha1.ToolCall {
 		Fingerprint: c.Fingerprint, CallDigest: c.CallDigest, Attempt: c.Attempt, NotBefore: c.NotBefore,
 		PodUID: c.PodUID, PodName: c.PodName, State: v1alpha1.ToolCallState(c.State), Reason: c.Reason,
 		Arguments: c.Arguments, Preview: c.Preview,
+		Hints: each(c.Hints, func(h string) v1alpha1.ToolHint { return v1alpha1.ToolHint(h) }),
 	}
 }
 
@@ -341,6 +344,7 @@ type (
 		Name       string `json:"name"`
 		Arguments  string `json:"arguments,omitempty"`
 		Refusal    string `json:"refusal,omitempty"`
+		Display    string `json:"displayName,omitempty"`
 	}
 
 	claimedCall struct {

@@ -36,6 +36,9 @@ type Source struct {
 type Definition struct {
 	// Name that the model calls it by.
 	Name string
+	// DisplayName and Hints are for people; they may be empty.
+	DisplayName string
+	Hints       []v1alpha1.ToolHint
 	// Description and InputSchema are for the model. Without an InputSchema any object is accepted.
 	Description string
 	InputSchema []byte
@@ -63,6 +66,8 @@ func Of(t *v1alpha1.Tool) *Definition {
 	d := &Definition{
 		Name:             t.Name,
 		Description:      spec.Description,
+		DisplayName:      spec.DisplayName,
+		Hints:            spec.Hints,
 		SideEffect:       spec.SideEffect,
 		Policy:           spec.Policy,
 		ApprovalTimeout:  spec.ApprovalTimeout,

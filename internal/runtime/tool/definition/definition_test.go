@@ -40,6 +40,9 @@ func TestACallIsPinnedToWhatItsToolRuns(t *testing.T) {
 		"another time for an approval": {
 			func(o *v1alpha1.Tool) { o.Spec.ApprovalTimeout = &metav1.Duration{Duration: time.Hour} }, true,
 		},
+		"another name for people": {func(o *v1alpha1.Tool) {
+			o.Spec.DisplayName, o.Spec.Hints = "Pay", []v1alpha1.ToolHint{v1alpha1.ToolHintDestructive}
+		}, true},
 		"another class":             {func(o *v1alpha1.Tool) { o.Spec.ConcurrencyClass = "bank" }, true},
 		"the default class by name": {func(o *v1alpha1.Tool) { o.Spec.SideEffect = v1alpha1.SideEffectAtMostOnce }, true},
 		"an argument becomes a variable": {func(o *v1alpha1.Tool) {
