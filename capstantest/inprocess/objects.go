@@ -243,7 +243,7 @@ func (s *objects) Session(name string) *v1alpha1.Session {
 	return get[*v1alpha1.Session](s, name)
 }
 
-// secret implements step.SecretReader.
+// secret implements credential.Reader.
 func (s *objects) secret(name string) (*corev1.Secret, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
@@ -161,12 +162,14 @@ func (b *builder) resolve(ctx context.Context, session *v1alpha1.Session) (*conf
 func (b *builder) newSteps() *step.Runner {
 	now := b.clock.Now
 	return &step.Runner{
-		Log:       journal.New(b.store, journal.Options{Clock: now}),
+		Runner: invocation.Runner{
+			Log:     journal.New(b.store, journal.Options{Clock: now}),
+			Clock:   now,
+			Egress:  egress.New(b.egress),
+			Secrets: func(_ context.Context, _, name string) (*corev1.Secret, error) { return b.objects.secret(name) },
+		},
 		Models:    b.models,
 		Validator: tool.NewValidator(),
-		Clock:     now,
-		Egress:    egress.New(b.egress),
-		Secrets:   func(_ context.Context, _, name string) (*corev1.Secret, error) { return b.objects.secret(name) },
 		Pause: func(ctx context.Context, d time.Duration) error {
 			until := now().Add(d)
 			if b.withoutPauses {

@@ -33,6 +33,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
@@ -296,17 +297,18 @@ func (o Options) register(
 // steps returns the runner of the steps of Turns.
 func (o Options) steps(mgr ctrl.Manager, v *tool.Validator) *step.Runner {
 	return &step.Runner{
-		Log: journal.New(o.Store, journal.Options{
-			CacheBytes: o.JournalCacheBytes, MaxBytes: o.MaxJournalBytes, MaxNamespaceBytes: o.MaxNamespaceJournalBytes,
-			Clock: o.Clock,
-		}),
-		Models:    o.Models,
-		Validator: v,
-		Clock:     o.Clock,
-		CallLimit: o.ModelCallLimit,
-		Egress:    o.Egress,
-		Secrets:   o.Policies.Guard(turn.Secrets(mgr.GetAPIReader())),
-
+		Runner: invocation.Runner{
+			Log: journal.New(o.Store, journal.Options{
+				CacheBytes: o.JournalCacheBytes, MaxBytes: o.MaxJournalBytes, MaxNamespaceBytes: o.MaxNamespaceJournalBytes,
+				Clock: o.Clock,
+			}),
+			Clock:   o.Clock,
+			Egress:  o.Egress,
+			Secrets: o.Policies.Guard(turn.Secrets(mgr.GetAPIReader())),
+		},
+		Models:       o.Models,
+		Validator:    v,
+		CallLimit:    o.ModelCallLimit,
 		OnFirstToken: turn.ObserveFirstToken,
 		OnUnwritten: func(_ context.Context, t turnstate.Turn, err error) {
 			mgr.GetLogger().Error(err, "Failed to append the model response to the journal; retrying",

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/config/policy"
-	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
 )
 
 const (
@@ -205,7 +205,7 @@ func (v *Verifier) Check(*http.Request) error {
 }
 
 // Guard permits reads of Secrets only while every policy is in force.
-func (v *Verifier) Guard(read step.SecretReader) step.SecretReader {
+func (v *Verifier) Guard(read credential.Reader) credential.Reader {
 	if v == nil {
 		return read
 	}

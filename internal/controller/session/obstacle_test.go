@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
@@ -101,7 +102,12 @@ func TestASessionReportsAJournalThatCannotBeAppendedTo(t *testing.T) {
 			store := &refusing{journalmemory.New(), test.refuses}
 			r := &Reconciler{
 				Client: c, Live: c, Clock: clock, Turns: turns, Wakes: &wake.Source{}, TurnWakes: &wake.Source{},
-				Steps: &step.Runner{Log: journal.New(store, journal.Options{}), Clock: time.Now},
+				Steps: &step.Runner{
+					Runner: invocation.Runner{
+						Log:   journal.New(store, journal.Options{}),
+						Clock: time.Now,
+					},
+				},
 			}
 			var result ctrl.Result
 			var versions []string

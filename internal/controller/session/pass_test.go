@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
@@ -72,8 +73,10 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		Wakes:     &wake.Source{},
 		TurnWakes: &wake.Source{},
 		Steps: &step.Runner{
-			Log:   journal.New(journalmemory.New(), journal.Options{}),
-			Clock: func() time.Time { return b.now },
+			Runner: invocation.Runner{
+				Log:   journal.New(journalmemory.New(), journal.Options{}),
+				Clock: func() time.Time { return b.now },
+			},
 		},
 	}
 	return b

@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
@@ -75,7 +76,12 @@ func (c *cluster) start(limits fairshare.TurnsOptions) {
 	c.Reconciler = &Reconciler{
 		Client: api, Live: api, Clock: time.Now,
 		Turns: fairshare.NewTurns(limits), Wakes: &wake.Source{}, TurnWakes: &wake.Source{},
-		Steps: &step.Runner{Log: journal.New(journalmemory.New(), journal.Options{}), Clock: time.Now},
+		Steps: &step.Runner{
+			Runner: invocation.Runner{
+				Log:   journal.New(journalmemory.New(), journal.Options{}),
+				Clock: time.Now,
+			},
+		},
 	}
 }
 

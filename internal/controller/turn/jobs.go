@@ -93,7 +93,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		Launcher:  r.Launcher,
 		Locale:    a.plan().Locale,
 
-		TraceParent: r.Steps.TraceParent(a.turnState(), call.ID),
+		TraceParent: a.turnState().TraceParent(call.ID),
 	})
 	refused, ready, err := r.cutOff(ctx, job)
 	if err == nil && ready {

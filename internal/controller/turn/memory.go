@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
@@ -68,8 +69,8 @@ type stepMemory struct {
 	accepted, lookedUpFor map[types.UID]bool
 	// requests are the attempts of calls that this process carries out itself and has begun, which append to the journal
 	// one after another.
-	requests map[executor.Key]*step.CallRun
-	line     *step.Line
+	requests map[executor.Key]*invocation.Attempt
+	line     *invocation.Line
 	// held describes the outcomes that are only in memory because the journal does not accept them.
 	held held
 	// stale reports whether the journal may have outcomes that this process does not know.
@@ -155,8 +156,8 @@ func (m *memory) of(number int32) *stepMemory {
 			pauses:      map[executor.Key]pause{},
 			accepted:    map[types.UID]bool{},
 			lookedUpFor: map[types.UID]bool{},
-			requests:    map[executor.Key]*step.CallRun{},
-			line:        &step.Line{},
+			requests:    map[executor.Key]*invocation.Attempt{},
+			line:        &invocation.Line{},
 		}
 	}
 	return &m.step

@@ -12,13 +12,15 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
 // Secrets reads Secrets live; the cache has none. It reads them only at the time of a request, and only those that its
 // Tool or Model names. The permission is in a separate role, config/rbac/secrets_role.yaml, which the manager has only
 // in namespaces where it is bound.
-func Secrets(live client.Reader) step.SecretReader {
+func Secrets(live client.Reader) credential.Reader {
 	return func(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 		secret := &corev1.Secret{}
 		err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, secret)
@@ -43,7 +45,7 @@ func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) e
 		return err
 	}
 	key := a.requestKey(call)
-	a.step.requests[key] = step.NewCallRun(a.step.line)
+	a.step.requests[key] = invocation.NewAttempt(a.step.line)
 	act.Start(&a.turn.Status.ToolCalls[index])
 	// Nothing has run under the key, so that there is no result yet.
 	_, _ = r.Activities.Ensure(key, a.key(), a.need(), r.request(a, call, a.step.requests[key]))
@@ -52,7 +54,7 @@ func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) e
 
 // request runs a call with the current state.
 func (r *Reconciler) request(
-	a *actScope, call v1alpha1.ToolCall, run *step.CallRun,
+	a *actScope, call v1alpha1.ToolCall, run *invocation.Attempt,
 ) executor.Func {
 	turn, config, arguments := a.turnState(), a.config, a.step.known.Plan(call.ID).Arguments
 	return func(ctx context.Context) (any, error) {
@@ -60,8 +62,8 @@ func (r *Reconciler) request(
 		if err != nil {
 			return nil, err
 		}
-		return r.Steps.CarryOut(ctx, turn, step.Call{
-			Call: call, Arguments: arguments, Definition: planned, Network: config.Effective.Network, Run: run,
+		return r.Steps.CarryOut(ctx, turn, invocation.Call{
+			Call: call, Arguments: arguments, Definition: planned, Network: config.Effective.Network, Attempt: run,
 		})
 	}
 }
@@ -88,7 +90,7 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	if err != nil || !done {
 		return proceed, err
 	}
-	end, ok := value.(step.CallEnd)
+	end, ok := value.(invocation.End)
 	if !ok {
 		return stop, fmt.Errorf("unexpected result of the request of call %s: %T", shown.ID, value)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
@@ -141,8 +142,12 @@ func (st *stage) restart() {
 		Wakes:      &wake.Source{},
 		Activities: executor.NewExecutor(pools, func(n types.NamespacedName) { st.woken <- n }),
 		Steps: &step.Runner{
-			Log: journal.New(st.store, journal.Options{Clock: clock}), Clock: clock, Validator: tool.NewValidator(),
-			Models: model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return st, nil }},
+			Runner: invocation.Runner{
+				Log:   journal.New(st.store, journal.Options{Clock: clock}),
+				Clock: clock,
+			},
+			Validator: tool.NewValidator(),
+			Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return st, nil }},
 		},
 	}
 }

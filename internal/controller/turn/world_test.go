@@ -33,6 +33,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -316,14 +317,16 @@ func (w *world) manager(skew time.Duration) *manager {
 		Turns:        fairshare.NewTurns(fairshare.TurnsOptions{Active: 8}),
 		Launcher:     tool.Launcher{Image: "launcher"},
 		Steps: &step.Runner{
-			Log:       journal.New(w.store, journal.Options{Clock: clock}),
+			Runner: invocation.Runner{
+				Log:    journal.New(w.store, journal.Options{Clock: clock}),
+				Clock:  clock,
+				Egress: egress.New(options),
+				Secrets: func(_ context.Context, _, name string) (*corev1.Secret, error) {
+					return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
+				},
+			},
 			Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return w, nil }},
 			Validator: tool.NewValidator(),
-			Clock:     clock,
-			Egress:    egress.New(options),
-			Secrets: func(_ context.Context, _, name string) (*corev1.Secret, error) {
-				return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
-			},
 		},
 	}
 	return m

@@ -1,6 +1,8 @@
 package act
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
@@ -23,6 +25,25 @@ func OutcomeOf(call format.SettledCall) tool.Outcome {
 		outcome.FinishedAt = call.FinishedAt.Time
 	}
 	return outcome
+}
+
+// SettledOf returns an outcome in the form of the journal.
+func SettledOf(id string, outcome tool.Outcome) format.SettledCall {
+	call := format.SettledCall{
+		ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result, Image: outcome.Image,
+	}
+	if outcome.Error != "" {
+		call.Error = &outcome.Error
+	}
+	if outcome.Started && !outcome.StartedAt.IsZero() {
+		at := metav1.NewMicroTime(outcome.StartedAt)
+		call.StartedAt = &at
+	}
+	if !outcome.FinishedAt.IsZero() {
+		at := metav1.NewMicroTime(outcome.FinishedAt)
+		call.FinishedAt = &at
+	}
+	return call
 }
 
 // clientOutcome is the outcome of a call with a client's result.

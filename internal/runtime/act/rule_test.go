@@ -16,7 +16,8 @@ import (
 func TestOnlyActDecidesAboutCalls(t *testing.T) {
 	files := 0
 	for _, root := range []string{
-		"../../controller", "../inprocess", "../step", "../toolresult", "../turnstate", "../../../capstantest",
+		"../../controller", "../inprocess", "../invocation", "../step", "../toolresult", "../turnstate",
+		"../../../capstantest",
 	} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -23,7 +23,7 @@ type acting struct {
 	config turnstate.Config
 	// runs are the newest attempts of the calls. They write to the journal in line.
 	runs []attempt
-	line *step.Line
+	line *invocation.Line
 	// begun reports whether a call has been started.
 	begun bool
 	// ended delivers the ends of calls.
@@ -35,7 +35,7 @@ type acting struct {
 // attempt is the state of one attempt of a call.
 type attempt struct {
 	number int32
-	run    *step.CallRun
+	run    *invocation.Attempt
 }
 
 // act carries out the calls of the open act step (PHASE-06).
@@ -59,7 +59,7 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 		step:  &act.Step{Local: true, Planned: reason.Calls},
 		base:  r.turn.DeepCopy().Status.ToolCalls,
 		runs:  make([]attempt, len(calls)),
-		line:  &step.Line{},
+		line:  &invocation.Line{},
 		ended: make(chan callEnd, len(calls)),
 	}
 	r.known = a.step

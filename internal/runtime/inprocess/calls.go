@@ -7,14 +7,14 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
-	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
 // callEnd is the end of one attempt of a call.
 type callEnd struct {
-	step.CallEnd
+	invocation.End
 	index int
 	err   error
 }
@@ -41,15 +41,15 @@ func (a *acting) start(ctx context.Context, indexes []int) {
 				}
 			}()
 			end, err := carryOut(ctx)
-			a.ended <- callEnd{CallEnd: end, index: index, err: err}
+			a.ended <- callEnd{End: end, index: index, err: err}
 		}()
 	}
 }
 
 // attempt is the state of the newest attempt of a call, which stays the same if the attempt is carried out again.
-func (a *acting) attempt(index int) *step.CallRun {
+func (a *acting) attempt(index int) *invocation.Attempt {
 	if number := a.calls()[index].Attempt; a.runs[index].number != number {
-		a.runs[index] = attempt{number: number, run: step.NewCallRun(a.line)}
+		a.runs[index] = attempt{number: number, run: invocation.NewAttempt(a.line)}
 	}
 	return a.runs[index].run
 }
@@ -60,15 +60,15 @@ func (a *acting) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
 }
 
 // own lets the runner of steps carry out a call, which the manager does itself as well.
-func (a *acting) own(call v1alpha1.ToolCall, run *step.CallRun) func(context.Context) (step.CallEnd, error) {
-	turn, c := a.turnState(), step.Call{
+func (a *acting) own(call v1alpha1.ToolCall, run *invocation.Attempt) func(context.Context) (invocation.End, error) {
+	turn, c := a.turnState(), invocation.Call{
 		Call:       call,
 		Arguments:  a.step.Plan(call.ID).Arguments,
 		Definition: a.config.Tools.Planned(call),
 		Network:    a.config.Effective.Network,
-		Run:        run,
+		Attempt:    run,
 	}
-	return func(ctx context.Context) (step.CallEnd, error) { return a.loop.Steps.CarryOut(ctx, turn, c) }
+	return func(ctx context.Context) (invocation.End, error) { return a.loop.Steps.CarryOut(ctx, turn, c) }
 }
 
 // refused is the outcome of a call of a Job tool that must not start; nil when it may.
@@ -87,7 +87,7 @@ func (a *acting) refused(call v1alpha1.ToolCall) *tool.Outcome {
 }
 
 // job runs a function of this process in place of the container of a call.
-func (a *acting) job(call v1alpha1.ToolCall, run *step.CallRun) func(context.Context) (step.CallEnd, error) {
+func (a *acting) job(call v1alpha1.ToolCall, run *invocation.Attempt) func(context.Context) (invocation.End, error) {
 	turn, definition := a.turnState(), a.definition(call)
 	j := Job{
 		Turn:      a.turn.DeepCopy(),
@@ -97,7 +97,7 @@ func (a *acting) job(call v1alpha1.ToolCall, run *step.CallRun) func(context.Con
 		Arguments: tool.Given(a.step.Plan(call.ID).Arguments),
 		Locale:    a.turn.Status.Plan.Locale,
 	}
-	return func(ctx context.Context) (step.CallEnd, error) {
+	return func(ctx context.Context) (invocation.End, error) {
 		return a.loop.Steps.Local(
 			ctx,
 			turn,

@@ -8,9 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
@@ -59,9 +59,9 @@ func (run *Runner) key(ctx context.Context, namespace string, m *v1alpha1.Model)
 	var key, reason, problem string
 	switch {
 	case apierrors.IsNotFound(err):
-		reason, problem = v1alpha1.ReasonSecretMissing, secretMissing(namespace, ref, modelWords)
+		reason, problem = v1alpha1.ReasonSecretMissing, credential.Missing(namespace, ref, credential.OfModel)
 	case apierrors.IsForbidden(err):
-		reason, problem = v1alpha1.ReasonRoleMissing, run.roleMissing(namespace, ref)
+		reason, problem = v1alpha1.ReasonRoleMissing, credential.RoleMissing(run.Account, namespace, ref)
 	case err != nil:
 		return "", nil, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
 	default:
@@ -88,73 +88,12 @@ func keyOf(
 	key = strings.TrimRight(string(raw), "\r\n")
 	switch {
 	case !ok:
-		return "", v1alpha1.ReasonSecretKeyMissing, secretKeyMissing(namespace, ref, modelWords)
+		return "", v1alpha1.ReasonSecretKeyMissing, credential.KeyMissing(namespace, ref, credential.OfModel)
 	case key == "", len(key) > maxKeyBytes, strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }):
 		return "", v1alpha1.ReasonSecretUnusable,
 			fmt.Sprintf("key %q of Secret %q is not a valid API key: it must be 1 to %d printable ASCII characters "+
 				"without spaces", ref.Key, ref.Name, maxKeyBytes)
 	default:
 		return key, "", ""
-	}
-}
-
-// words are the field that refers to a Secret and the placeholder of its value, in messages with commands.
-type words struct{ field, placeholder string }
-
-var (
-	modelWords = words{field: "secretKeyRef of the Model", placeholder: "YOUR_API_KEY"}
-	toolWords  = words{field: "secretKeyRef in the headers of the Tool", placeholder: "YOUR_VALUE"}
-)
-
-// secretKeyMissing returns a message with the command that adds a key to a Secret.
-func secretKeyMissing(namespace string, ref *v1alpha1.SecretKeyReference, w words) string {
-	return fmt.Sprintf(
-		"Secret %q has no key %q. Add it: kubectl patch secret %s --namespace %s --type merge "+
-			"--patch '{\"stringData\":{%q:%q}}'",
-		ref.Name,
-		ref.Key,
-		ref.Name,
-		namespace,
-		ref.Key,
-		w.placeholder,
-	)
-}
-
-// secretMissing returns how to create a Secret. An invalid name is not part of any command: it could contain anything
-// that a shell interprets.
-func secretMissing(namespace string, ref *v1alpha1.SecretKeyReference, w words) string {
-	if len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
-		return fmt.Sprintf("Secret %q does not exist, and its name is invalid: change %s", ref.Name, w.field)
-	}
-	return fmt.Sprintf(
-		"Secret %q does not exist. Create it: kubectl create secret generic %s --namespace %s --from-literal=%s=%s",
-		ref.Name,
-		ref.Name,
-		namespace,
-		ref.Key,
-		w.placeholder,
-	)
-}
-
-// secretsRole is the ClusterRole that lets the manager read the Secrets of a namespace where it is bound.
-const secretsRole = "capstan-manager-secrets"
-
-// roleMissing returns how to permit the manager to read Secrets.
-func (run *Runner) roleMissing(namespace string, ref *v1alpha1.SecretKeyReference) string {
-	return fmt.Sprintf("The manager has no permission to read Secret %q. Grant it: kubectl create rolebinding %s "+
-		"--namespace %s --clusterrole=%s %s",
-		ref.Name, secretsRole, namespace, secretsRole, subject(run.Account))
-}
-
-// subject names a user as the options of kubectl create rolebinding do. Empty is the account of a usual install.
-func subject(account string) string {
-	const serviceAccount = "system:serviceaccount:"
-	switch {
-	case account == "":
-		return "--serviceaccount=capstan-system:capstan-manager"
-	case strings.HasPrefix(account, serviceAccount):
-		return "--serviceaccount=" + strings.TrimPrefix(account, serviceAccount)
-	default:
-		return "--user=" + account
 	}
 }

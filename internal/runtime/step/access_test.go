@@ -174,29 +174,6 @@ func TestWithoutAKeyNothingIsSentAndTheTurnWaitsAndSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestACommandHasNoNameThatCouldBeMoreThanAName(t *testing.T) {
-	for w, field := range map[words]string{
-		modelWords: "change secretKeyRef of the Model", toolWords: "change secretKeyRef in the headers of the Tool",
-	} {
-		problem := secretMissing("ns", &v1alpha1.SecretKeyReference{Name: "api; echo gone", Key: "key"}, w)
-		if strings.Contains(problem, "kubectl") || !strings.Contains(problem, field) {
-			t.Errorf("people are told: %s", problem)
-		}
-	}
-}
-
-func TestTheRoleIsForTheAccountThatTheManagerHas(t *testing.T) {
-	for account, want := range map[string]string{
-		"":                                 "--serviceaccount=capstan-system:capstan-manager",
-		"system:serviceaccount:own:agents": "--serviceaccount=own:agents",
-		"jane@example.org":                 "--user=jane@example.org",
-	} {
-		if got := subject(account); got != want {
-			t.Errorf("%q: %s, want %s", account, got, want)
-		}
-	}
-}
-
 func TestAFallbackAnswersForAModelWithoutAKeyAndHoldsNothingUpWithoutItsOwn(t *testing.T) {
 	s := newSite(t, fine)
 	other := func() *v1alpha1.Model {

@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -65,10 +66,12 @@ func onStore(t *testing.T, store journal.Store) *bench {
 	b := &bench{t: t, now: started, store: store}
 	clock := b.tick
 	b.Runner = &Runner{
-		Log:       journal.New(store, journal.Options{Clock: clock}),
+		Runner: invocation.Runner{
+			Log:   journal.New(store, journal.Options{Clock: clock}),
+			Clock: clock,
+		},
 		Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return b, nil }},
 		Validator: tool.NewValidator(),
-		Clock:     clock,
 	}
 	b.says("Hello.")
 	return b

@@ -103,12 +103,6 @@ func (run *Runner) pinOne(
 	return s
 }
 
-// TraceParent returns the W3C trace context of a call of the open step, so that the spans of the tool are children of
-// the Turn's spans (TOOL-11).
-func (run *Runner) TraceParent(t turnstate.Turn, call string) string {
-	return run.events(t).Step(t.Step(), 1).TraceParent(call)
-}
-
 // definitions are the tools that are offered to the model.
 func definitions(c turnstate.Config) []model.ToolDefinition {
 	var offered []model.ToolDefinition

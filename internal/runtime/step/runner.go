@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -19,21 +19,13 @@ import (
 
 // Runner runs steps.
 type Runner struct {
-	// Log is where every step ends.
-	Log *journal.Log
+	// Runner carries out calls. Its journal is where every step ends, and its client and its Secrets are also for the
+	// requests to model providers.
+	invocation.Runner
 	// Models creates the drivers of model providers.
 	Models model.Registry
 	// Validator checks the model's arguments.
 	Validator *tool.Validator
-	// Clock returns the current time.
-	Clock func() time.Time
-	// Egress sends the requests of HTTP tools, and those to model providers.
-	Egress *egress.Client
-	// Secrets reads the Secrets for headers of HTTP tools and for API keys of Models.
-	Secrets SecretReader
-	// Account is the user name of the process at the API server, for instructions in messages. Default: the account of a
-	// standard installation.
-	Account string
 	// OnNoKey is called for each Model that could not be called because it has no API key. It may be nil.
 	OnNoKey func(types.NamespacedName)
 	// OnFirstToken is called with the time to the first content of each response, by provider. It may be nil.

@@ -104,6 +104,17 @@ func (t Turn) ResponseID() string {
 	return event.MessageID(t.Ref.UID, t.Step())
 }
 
+// Identity is that of the events of the Turn.
+func (t Turn) Identity() event.Identity {
+	return event.Identity{Session: t.Session.UID, Turn: t.Ref.UID, InputMessage: t.MessageID()}
+}
+
+// TraceParent returns the W3C trace context of a call of the open step, so that the spans of the tool are children of
+// the Turn's spans (TOOL-11).
+func (t Turn) TraceParent(call string) string {
+	return event.NewFactory(t.Identity(), nil).Step(t.Step(), 1).TraceParent(call)
+}
+
 // Waits reports whether the Turn waits for client tools (TURN-11, GAP-06).
 func Waits(t Turn) bool {
 	return plan.Waits(t.ClientTools, t.Hints)

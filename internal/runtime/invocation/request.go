@@ -1,17 +1,12 @@
-package step
+package invocation
 
 import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
-
-// SecretReader reads the current version of a Secret. It keeps nothing of it.
-type SecretReader func(ctx context.Context, namespace, name string) (*corev1.Secret, error)
 
 // request prepares a call of an HTTP tool. The error is an *act.Withheld as long as a Secret is missing that a header
 // needs.
@@ -41,7 +36,7 @@ func (run *Runner) request(ctx context.Context, t turnstate.Turn, c Call) (work,
 		Call:        c.Call,
 		Tool:        spec,
 		Arguments:   c.Arguments,
-		TraceParent: run.TraceParent(t, c.Call.ID),
+		TraceParent: t.TraceParent(c.Call.ID),
 		Secrets:     secrets,
 		Permits:     c.Network.Permits,
 	})

@@ -1,4 +1,4 @@
-package step
+package invocation
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -38,10 +39,14 @@ func (run *Runner) secrets(
 			secret, err := run.Secrets(ctx, namespace, ref.Name)
 			switch {
 			case apierrors.IsNotFound(err):
-				withheld.Reason, withheld.Problem = v1alpha1.ReasonSecretMissing, secretMissing(namespace, ref, toolWords)
+				withheld.Reason, withheld.Problem = v1alpha1.ReasonSecretMissing, credential.Missing(
+					namespace,
+					ref,
+					credential.OfTool,
+				)
 				return nil, withheld, nil
 			case apierrors.IsForbidden(err):
-				withheld.Reason, withheld.Problem = v1alpha1.ReasonRoleMissing, run.roleMissing(namespace, ref)
+				withheld.Reason, withheld.Problem = v1alpha1.ReasonRoleMissing, credential.RoleMissing(run.Account, namespace, ref)
 				return nil, withheld, nil
 			case err != nil:
 				return nil, nil, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
@@ -49,7 +54,11 @@ func (run *Runner) secrets(
 			found[ref.Name] = secret
 		}
 		if _, ok := found[ref.Name].Data[ref.Key]; !ok {
-			withheld.Reason, withheld.Problem = v1alpha1.ReasonSecretKeyMissing, secretKeyMissing(namespace, ref, toolWords)
+			withheld.Reason, withheld.Problem = v1alpha1.ReasonSecretKeyMissing, credential.KeyMissing(
+				namespace,
+				ref,
+				credential.OfTool,
+			)
 			return nil, withheld, nil
 		}
 	}

@@ -1,22 +1,39 @@
-package step
+package invocation
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
+
+// Runner carries out calls.
+type Runner struct {
+	// Log has the claims and the outcomes of calls.
+	Log *journal.Log
+	// Clock returns the current time.
+	Clock func() time.Time
+	// Egress sends requests.
+	Egress *egress.Client
+	// Secrets reads the Secrets for headers of HTTP tools.
+	Secrets credential.Reader
+	// Account is the user name of the process at the API server, for instructions in messages. Default: the account of a
+	// standard installation.
+	Account string
+}
 
 // Call is a tool call that this process is to carry out itself.
 type Call struct {
@@ -28,13 +45,13 @@ type Call struct {
 	Definition *definition.Definition
 	// Network is the list of destinations that the call may reach.
 	Network config.NetworkAccess
-	// Run is the state of the attempt in this process. It is the same for each execution of the attempt.
-	Run *CallRun
+	// Attempt is its state in this process. It is the same for each execution of the attempt.
+	Attempt *Attempt
 }
 
-// CallRun is the in-memory state of one attempt of a call that this process runs itself, so that an execution that
+// Attempt is the in-memory state of one attempt of a call that this process runs itself, so that an execution that
 // failed halfway continues where it was.
-type CallRun struct {
+type Attempt struct {
 	holder string
 	line   *Line
 
@@ -51,13 +68,13 @@ type Line struct {
 	mu sync.Mutex
 }
 
-// NewCallRun is an attempt that has not begun, under a holder of its own.
-func NewCallRun(line *Line) *CallRun {
-	return &CallRun{holder: uuid.NewString(), line: line}
+// NewAttempt is an attempt that has not begun, under a holder of its own.
+func NewAttempt(line *Line) *Attempt {
+	return &Attempt{holder: uuid.NewString(), line: line}
 }
 
 // begin records, once, that the request may be sent.
-func (r *CallRun) begin() bool {
+func (r *Attempt) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	first := !r.begun
@@ -66,21 +83,21 @@ func (r *CallRun) begin() bool {
 }
 
 // end keeps the outcome until it is in the journal.
-func (r *CallRun) end(outcome tool.Outcome) {
+func (r *Attempt) end(outcome tool.Outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outcome = &outcome
 }
 
 // forget drops the outcome, which the journal has.
-func (r *CallRun) forget() {
+func (r *Attempt) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outcome = nil
 }
 
 // Bytes returns the size of the texts of an outcome that the journal does not have.
-func (r *CallRun) Bytes() int64 {
+func (r *Attempt) Bytes() int64 {
 	if outcome := r.ended(); outcome != nil {
 		return act.TextBytes(*outcome)
 	}
@@ -89,7 +106,7 @@ func (r *CallRun) Bytes() int64 {
 
 // Shorten leaves of the outcome what the status of the call shows of one. The journal may have the whole outcome
 // nevertheless, if the response to its append was lost.
-func (r *CallRun) Shorten(call v1alpha1.ToolCall) {
+func (r *Attempt) Shorten(call v1alpha1.ToolCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.outcome != nil && !r.short {
@@ -99,14 +116,14 @@ func (r *CallRun) Shorten(call v1alpha1.ToolCall) {
 }
 
 // ended is the outcome, if there is one.
-func (r *CallRun) ended() *tool.Outcome {
+func (r *Attempt) ended() *tool.Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.outcome
 }
 
-// CallEnd is the result of a call.
-type CallEnd struct {
+// End is the result of a call.
+type End struct {
 	// Outcome of the call, unless Closed is set.
 	Outcome tool.Outcome
 	// Kept is where the journal has the outcome; its Ordinal is 0 if it does not have it.
@@ -136,16 +153,16 @@ var executors = map[v1alpha1.ToolExecutor]func(*Runner, context.Context, turnsta
 
 // CarryOut carries out one call, as once does. The error is an *act.Withheld as long as a Secret is missing that the
 // call needs.
-func (run *Runner) CarryOut(ctx context.Context, t turnstate.Turn, c Call) (CallEnd, error) {
+func (run *Runner) CarryOut(ctx context.Context, t turnstate.Turn, c Call) (End, error) {
 	prepare := executors[c.Call.Executor]
 	if prepare == nil {
-		return CallEnd{}, fmt.Errorf("call %s cannot be carried out by executor %q", c.Call.ID, c.Call.Executor)
+		return End{}, fmt.Errorf("call %s cannot be carried out by executor %q", c.Call.ID, c.Call.Executor)
 	}
 	w, err := prepare(run, ctx, t, c)
 	if err != nil {
-		return CallEnd{}, err
+		return End{}, err
 	}
-	return run.once(ctx, t, c.Call, c.Run, w)
+	return run.once(ctx, t, c.Call, c.Attempt, w)
 }
 
 // Local runs one call of a Job tool with a function of this process, as once does. The Turn must be marked as Local.
@@ -153,9 +170,9 @@ func (run *Runner) Local(
 	ctx context.Context,
 	t turnstate.Turn,
 	call v1alpha1.ToolCall,
-	state *CallRun,
+	state *Attempt,
 	do func(context.Context) tool.Outcome,
-) (CallEnd, error) {
+) (End, error) {
 	return run.once(ctx, t, call, state, work{
 		abandoned: tool.CallAbandoned(),
 		do:        func(ctx context.Context) (tool.Outcome, error) { return do(ctx), nil },
@@ -170,25 +187,25 @@ func (run *Runner) once(
 	ctx context.Context,
 	t turnstate.Turn,
 	call v1alpha1.ToolCall,
-	state *CallRun,
+	state *Attempt,
 	w work,
-) (CallEnd, error) {
+) (End, error) {
 	if !act.Claimable(call, t.Local) {
 		outcome, defect := run.attempt(ctx, w)
-		return CallEnd{Outcome: outcome, Defect: defect}, nil
+		return End{Outcome: outcome, Defect: defect}, nil
 	}
 	claim, closed, err := run.claim(ctx, t, call.ID, state)
 	switch {
 	case errors.Is(err, journal.ErrFull):
-		return CallEnd{Outcome: tool.CallUnclaimed()}, nil
+		return End{Outcome: tool.CallUnclaimed()}, nil
 	case err != nil:
-		return CallEnd{}, err
+		return End{}, err
 	case closed != nil:
-		return CallEnd{Closed: closed}, nil
+		return End{Closed: closed}, nil
 	case claim.Settled.Ordinal != 0:
-		return CallEnd{Outcome: act.OutcomeOf(claim.Settled.Call), Kept: claim.Settled}, nil
+		return End{Outcome: act.OutcomeOf(claim.Settled.Call), Kept: claim.Settled}, nil
 	case claim.Call.Holder != state.holder:
-		return CallEnd{Outcome: w.abandoned}, nil
+		return End{Outcome: w.abandoned}, nil
 	}
 	outcome, defect := state.ended(), error(nil)
 	if outcome == nil {
@@ -222,7 +239,7 @@ func (run *Runner) claim(
 	ctx context.Context,
 	t turnstate.Turn,
 	call string,
-	state *CallRun,
+	state *Attempt,
 ) (journal.ClaimRef, *journal.Closed, error) {
 	state.line.mu.Lock()
 	defer state.line.mu.Unlock()
@@ -241,54 +258,23 @@ func (run *Runner) keepOutcome(
 	ctx context.Context,
 	t turnstate.Turn,
 	call string,
-	state *CallRun,
+	state *Attempt,
 	outcome tool.Outcome,
-) (CallEnd, error) {
+) (End, error) {
 	state.line.mu.Lock()
 	defer state.line.mu.Unlock()
 	opened := t.Progress.Plan.OpenedAtOrdinal
-	ref, closed, err := run.Log.Settle(ctx, t.Session, t.Ref, t.Step(), opened, keptCall(call, outcome))
+	ref, closed, err := run.Log.Settle(ctx, t.Session, t.Ref, t.Step(), opened, act.SettledOf(call, outcome))
 	switch {
 	case errors.Is(err, journal.ErrFull):
 		// The step cannot be closed either, and the Turn ends with the results that this process has.
-		return CallEnd{Outcome: outcome}, nil
+		return End{Outcome: outcome}, nil
 	case err != nil:
-		return CallEnd{}, err
+		return End{}, err
 	case closed != nil:
-		return CallEnd{Closed: closed}, nil
+		return End{Closed: closed}, nil
 	default:
 		state.forget()
-		return CallEnd{Outcome: act.OutcomeOf(ref.Call), Kept: ref}, nil
+		return End{Outcome: act.OutcomeOf(ref.Call), Kept: ref}, nil
 	}
-}
-
-// keptCall returns an outcome in the form of the journal.
-func keptCall(id string, outcome tool.Outcome) journal.SettledCall {
-	call := journal.SettledCall{
-		ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result, Image: outcome.Image,
-	}
-	if outcome.Error != "" {
-		call.Error = &outcome.Error
-	}
-	if outcome.Started && !outcome.StartedAt.IsZero() {
-		at := metav1.NewMicroTime(outcome.StartedAt)
-		call.StartedAt = &at
-	}
-	if !outcome.FinishedAt.IsZero() {
-		at := metav1.NewMicroTime(outcome.FinishedAt)
-		call.FinishedAt = &at
-	}
-	return call
-}
-
-// claims reads the claims of an act step from the journal, if one of its calls without an outcome may have one.
-func (run *Runner) claims(ctx context.Context, t turnstate.Turn, known *act.Step) ([]journal.ClaimRef, error) {
-	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct || !known.NeedsClaims(t.Progress.ToolCalls) {
-		return nil, nil
-	}
-	claims, err := run.Log.Claims(ctx, t.Session, t.Ref.UID, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
-	if err != nil {
-		return nil, fmt.Errorf("reading the claims of step %d of Turn %s: %w", t.Step(), t.Ref.Name, err)
-	}
-	return claims, nil
 }

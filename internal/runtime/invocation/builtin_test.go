@@ -1,4 +1,4 @@
-package step
+package invocation
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
-	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -25,35 +24,11 @@ func counting(class v1alpha1.SideEffect, err error) (turnstate.Turn, Call, *int)
 		},
 	}}})
 	d := builtin.Definitions("test_host").Find("count_runs")
-	turn := newTurn("demo-1")
-	turn.Progress.Plan.Step, turn.Progress.Plan.Phase = 2, v1alpha1.PlanPhaseAct
-	turn.Progress.Phase = v1alpha1.TurnPhaseAct
-	call := v1alpha1.ToolCall{ID: "1-0", Name: d.Name, Attempt: 1, State: v1alpha1.ToolCallStatePending}
+	turn, call := acting(v1alpha1.ToolExecutorBuiltin, class)
+	call.Name = d.Name
 	d.Pin(&call)
 	turn.Progress.ToolCalls = []v1alpha1.ToolCall{call}
-	return turn, Call{Call: call, Definition: d, Run: NewCallRun(&Line{})}, runs
-}
-
-func TestACallOfABuiltinToolIsPinnedToIt(t *testing.T) {
-	b := newBench(t)
-	c := with()
-	c.Tools = builtin.Definitions("current_time")
-	b.says("", model.ToolCall{Name: "get_current_time", Arguments: `{}`},
-		model.ToolCall{Name: "get_current_time", Arguments: `{"format": "roman"}`})
-	turn, _ := b.reason(newTurn("demo-1"), c)
-	if asked := b.asked[0].Tools; len(asked) != 1 || asked[0].Name != "get_current_time" || asked[0].Description == "" {
-		t.Errorf("the model is offered %+v", asked)
-	}
-	calls := turn.Progress.ToolCalls
-	if call := calls[0]; call.Executor != v1alpha1.ToolExecutorBuiltin || call.SideEffect != v1alpha1.SideEffectPure ||
-		call.ToolUID != "" || call.ToolDigest != c.Tools[0].Digest() || call.Attempt != 1 ||
-		call.State != v1alpha1.ToolCallStatePending || c.Tools.Planned(call) == nil {
-		t.Errorf("the call is planned as %+v", call)
-	}
-	if call := calls[1]; call.State != v1alpha1.ToolCallStateNotExecuted ||
-		call.Reason != v1alpha1.ToolCallReasonInvalidArguments {
-		t.Errorf("the call with wrong arguments is planned as %+v", call)
-	}
+	return turn, Call{Call: call, Definition: d, Attempt: NewAttempt(&Line{})}, runs
 }
 
 func TestAPureBuiltinToolRunsAgainAndCostsNoEntry(t *testing.T) {
@@ -80,7 +55,7 @@ func TestABuiltinToolThatStartsOnceIsClaimed(t *testing.T) {
 		t.Fatalf("it ends with %+v, %v", end, err)
 	}
 	another := call
-	another.Run = NewCallRun(&Line{})
+	another.Attempt = NewAttempt(&Line{})
 	end, err = onStore(t, store).CarryOut(t.Context(), turn, another)
 	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || *runs != 1 {
 		t.Errorf("in another process it ends with %+v, %v after %d runs", end, err, *runs)

@@ -1,4 +1,4 @@
-package step
+package invocation
 
 import (
 	"testing"
@@ -9,12 +9,13 @@ import (
 
 func TestEveryExecutorOfThisProcessIsRegistered(t *testing.T) {
 	b := newBench(t)
+	turn, _ := acting(v1alpha1.ToolExecutorHTTP, v1alpha1.SideEffectPure)
 	for _, executor := range []v1alpha1.ToolExecutor{
 		v1alpha1.ToolExecutorJob, v1alpha1.ToolExecutorHTTP, v1alpha1.ToolExecutorBuiltin, v1alpha1.ToolExecutorClient,
 		v1alpha1.ToolExecutorNone,
 	} {
 		call := v1alpha1.ToolCall{ID: "1-0", Executor: executor, SideEffect: v1alpha1.SideEffectPure, Attempt: 1}
-		end, err := b.CarryOut(t.Context(), newTurn("demo-1"), Call{Call: call, Run: NewCallRun(&Line{})})
+		end, err := b.CarryOut(t.Context(), turn, Call{Call: call, Attempt: NewAttempt(&Line{})})
 		if (err == nil) != tool.InProcess(executor) {
 			t.Errorf("executor %s: %v", executor, err)
 		}

@@ -1,4 +1,4 @@
-package step
+package invocation
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 )
 
@@ -24,7 +25,7 @@ func secretHeader(name, key string) v1alpha1.HTTPHeader {
 
 func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 	for name, test := range map[string]struct {
-		read            SecretReader
+		read            credential.Reader
 		reason, problem string
 	}{
 		"missing": {func(context.Context, string, string) (*corev1.Secret, error) {
