@@ -46,6 +46,30 @@ func TestNaturalOrderOfNames(t *testing.T) {
 	}
 }
 
+// A sort by an order that is not transitive depends on the input: two managers would run the Turns differently.
+func TestNaturalOrderIsTotal(t *testing.T) {
+	names := []string{"9-9--a", "09a--1", "9"}
+	for range 60 {
+		name := make([]byte, 1+rand.IntN(6))
+		for i := range name {
+			name[i] = "019a-"[rand.IntN(5)]
+		}
+		names = append(names, string(name))
+	}
+	for _, a := range names {
+		for _, b := range names {
+			if naturalCompare(a, b) != -naturalCompare(b, a) || naturalCompare(a, b) == 0 && a != b {
+				t.Errorf("%q and %q compare as %d and %d", a, b, naturalCompare(a, b), naturalCompare(b, a))
+			}
+			for _, c := range names {
+				if naturalCompare(a, b) <= 0 && naturalCompare(b, c) <= 0 && naturalCompare(a, c) > 0 {
+					t.Errorf("%q comes before %q, that before %q, and that before the first", a, b, c)
+				}
+			}
+		}
+	}
+}
+
 func TestOrderIsByCreationTimeThenName(t *testing.T) {
 	first := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	want := []*v1alpha1.Turn{
