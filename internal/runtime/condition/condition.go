@@ -4,19 +4,16 @@ package condition
 
 import (
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 )
 
 // MaxMessageBytes is the most bytes of a condition's message; longer ones are truncated.
 const MaxMessageBytes = 1024
-
-// ellipsis ends a message that was cut.
-const ellipsis = "…"
 
 // Set sets a condition. lastTransitionTime becomes now, to the second, only when the status changes.
 func Set(
@@ -40,14 +37,7 @@ func Set(
 
 // Cut returns a message as Set stores it: shortened to MaxMessageBytes, between two characters.
 func Cut(message string) string {
-	if len(message) <= MaxMessageBytes {
-		return message
-	}
-	end := MaxMessageBytes - len(ellipsis)
-	for end > 0 && !utf8.RuneStart(message[end]) {
-		end--
-	}
-	return message[:end] + ellipsis
+	return excerpt.Of(message, MaxMessageBytes)
 }
 
 // SetReady sets the Ready condition: True with ReasonReady, False with any other reason.

@@ -96,7 +96,7 @@ func TestSetCutsLongMessagesBetweenCharacters(t *testing.T) {
 		Set(&conditions, 1, early, "Ready", metav1.ConditionTrue, "Fine", message)
 		got := conditions[0].Message
 		if len(got) > MaxMessageBytes || len(got) < MaxMessageBytes-3 || !utf8.ValidString(got) ||
-			!strings.HasSuffix(got, ellipsis) {
+			!strings.HasSuffix(got, "…") {
 			t.Errorf("%d bytes, ending with %q", len(got), got[len(got)-8:])
 		}
 	}

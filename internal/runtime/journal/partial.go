@@ -3,7 +3,8 @@ package journal
 import (
 	"context"
 	"fmt"
-	"unicode/utf8"
+
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 )
 
 // MaxPieceBytes is the most text of a streaming response that one entry holds. It fits an entry however much JSON
@@ -57,7 +58,7 @@ func (d *Draft) Keep(ctx context.Context, text string) (closed bool, err error) 
 		}
 		offset := len(known.Text)
 		piece := d.piece(PartialContentText)
-		piece.Offset, piece.Text = int64(offset), cutAt(text[offset:], MaxPieceBytes)
+		piece.Offset, piece.Text = int64(offset), excerpt.Head(text[offset:], MaxPieceBytes)
 		// A part whose create has timed out may still appear. The next part begins after it.
 		if err := d.write(
 			ctx,
@@ -188,15 +189,4 @@ func (w *walk) partialOf(message string) Partial {
 		}
 	}
 	return Partial{Message: message}
-}
-
-// cutAt is as much of a text as fits, cut between characters.
-func cutAt(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -73,7 +74,7 @@ func (run *Runner) actEvents(t turnstate.Turn, known *act.Step) []event.Event {
 	}
 	known = known.Clone()
 	for _, call := range known.Refused(t.Progress.ToolCalls) {
-		server = append(server, v1alpha1.ToolCall{ID: call.ID, Name: tool.Cut(call.Name, 64)})
+		server = append(server, v1alpha1.ToolCall{ID: call.ID, Name: excerpt.Of(call.Name, 64)})
 		known.Of(call.ID).Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Error: call.Refusal}
 	}
 	return append(serverEvents(f, t, server, known), clientEvents(f, client, known)...)
@@ -132,7 +133,7 @@ func (run *Runner) requestedEvents(
 		asked := event.RequestedCall{ID: call.ID, Name: call.Name, Arguments: arguments[call.ID]}
 		if d := c.Tools.Find(call.Name); d != nil {
 			description, _ := d.Offer()
-			asked.Description = tool.Cut(description, maxRequestedDescription)
+			asked.Description = excerpt.Of(description, maxRequestedDescription)
 			asked.DisplayName = d.DisplayName
 			for _, hint := range d.Hints {
 				asked.Hints = append(asked.Hints, string(hint))

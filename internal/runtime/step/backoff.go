@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -50,7 +50,7 @@ func (b *Backoff) Describe(p *v1alpha1.TurnProgress) {
 	p.Plan.Attempt, p.Plan.Model, p.Plan.NotBefore = b.Tries, b.Model, &at
 	message := fmt.Sprintf("The call of Model %q failed; retrying (attempt %d of %d): %v", b.Model,
 		b.Tries+1, MaxTries, b.Cause)
-	p.WaitsFor = []v1alpha1.TurnWait{{Type: v1alpha1.WaitTypeBackoff, Until: &at, Message: tool.Cut(message, 1024)}}
+	p.WaitsFor = []v1alpha1.TurnWait{{Type: v1alpha1.WaitTypeBackoff, Until: &at, Message: excerpt.Of(message, 1024)}}
 }
 
 // Described reports whether the plan has the wait.

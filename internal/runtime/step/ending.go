@@ -10,9 +10,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -181,7 +181,7 @@ func (run *Runner) completedEvents(
 	completed := event.TurnCompleted{
 		Iterations:         iterations,
 		Usage:              event.UsageOf(sum.Usage),
-		InputContent:       tool.Cut(t.Input, turnstate.MaxMessageBytes),
+		InputContent:       excerpt.Of(t.Input, turnstate.MaxMessageBytes),
 		FinalMessageID:     message,
 		FinalAnswerPreview: finalPreview(text),
 		ToolCallCount:      &sum.ToolCalls,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -29,14 +30,14 @@ func (run *Runner) pin(
 	for i, call := range calls {
 		p := journal.PlannedCall{
 			ID:         callID(t, i),
-			ProviderID: tool.Cut(call.ProviderID, 256),
-			Name:       tool.Cut(call.Name, 256),
+			ProviderID: excerpt.Of(call.ProviderID, 256),
+			Name:       excerpt.Of(call.Name, 256),
 			Arguments:  call.Arguments,
 		}
 		if i < tool.MaxCallsPerStep {
 			pinned = append(pinned, run.pinOne(t, c, &p, call))
 		} else {
-			p.Arguments = tool.Cut(call.Arguments, maxLoggedArguments)
+			p.Arguments = excerpt.Of(call.Arguments, maxLoggedArguments)
 			p.Refusal = fmt.Sprintf(
 				"%d tools were called at once; at most %d can be. This one was not executed. Call it again, with fewer others.",
 				len(calls),
@@ -63,19 +64,19 @@ func (run *Runner) pinOne(
 ) v1alpha1.ToolCall {
 	s := v1alpha1.ToolCall{
 		ID:          p.ID,
-		Name:        tool.CutEncoded(call.Name, 64),
+		Name:        excerpt.Encoded(call.Name, 64),
 		Executor:    v1alpha1.ToolExecutorNone,
 		Fingerprint: tool.Fingerprint(call.Name, call.Arguments),
 		State:       v1alpha1.ToolCallStatePending,
 	}
 	refuse := func(reason, text string) v1alpha1.ToolCall {
-		p.Refusal, p.Arguments = text, tool.Cut(call.Arguments, maxLoggedArguments)
+		p.Refusal, p.Arguments = text, excerpt.Of(call.Arguments, maxLoggedArguments)
 		s.State, s.Reason, s.Preview = v1alpha1.ToolCallStateNotExecuted, reason, tool.ShownPreview(text)
 		return s
 	}
 	d := c.Tools.Find(call.Name)
 	if d == nil {
-		return refuse(v1alpha1.ToolCallReasonToolNotFound, "Tool definition not found: "+tool.Cut(call.Name, 64))
+		return refuse(v1alpha1.ToolCallReasonToolNotFound, "Tool definition not found: "+excerpt.Of(call.Name, 64))
 	}
 	if len(call.Arguments) > tool.MaxArgumentsBytes {
 		return refuse(v1alpha1.ToolCallReasonArgumentsTooLarge, fmt.Sprintf(
@@ -135,7 +136,7 @@ func stringFields(fields map[string]string) map[string]string {
 	}
 	texts := make(map[string]string, len(fields))
 	for name, value := range fields {
-		texts[name] = tool.Cut(value, 256)
+		texts[name] = excerpt.Of(value, 256)
 	}
 	return texts
 }

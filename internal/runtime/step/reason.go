@@ -10,10 +10,10 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -217,7 +217,7 @@ func (run *Runner) closeReason(
 	case v1alpha1.PlanPhaseComplete:
 		text := cmp.Or(result.text, g.lastText)
 		record.Events = append(record.Events, run.completedEvents(t, *next, result.message.ID, text, now)...)
-		next.Summary.FinishedAt, next.Output = &at, tool.CutEncoded(text, turnstate.MaxOutputBytes)
+		next.Summary.FinishedAt, next.Output = &at, excerpt.Encoded(text, turnstate.MaxOutputBytes)
 	}
 	g.addCost(record.Transition.Summary)
 	return record
@@ -321,10 +321,10 @@ func (run *Runner) reasonEvents(t turnstate.Turn, g generation, result reasoned)
 	return append(events,
 		ended.ReasonCompleted(event.ReasonCompleted{
 			Success:       result.failure == nil,
-			TextPreview:   tool.Cut(result.text, 200),
+			TextPreview:   excerpt.Of(result.text, 200),
 			HasToolCalls:  len(result.planned) > 0,
 			ToolCallCount: int32(len(result.planned)),
-			Error:         tool.Cut(technical, turnstate.MaxMessageBytes),
+			Error:         excerpt.Of(technical, turnstate.MaxMessageBytes),
 			Usage:         completed.Usage,
 			DurationMS:    &duration,
 
@@ -352,11 +352,11 @@ func generationOf(a asked, g generation, iteration int32) event.LLMGeneration {
 	}
 	call.ReasoningDropped, call.ImagesDropped = a.reasoningDropped, int32(len(a.imagesLeftOut))
 	if a.err != nil {
-		call.Error = tool.Cut(a.err.Error(), turnstate.MaxMessageBytes)
+		call.Error = excerpt.Of(a.err.Error(), turnstate.MaxMessageBytes)
 		return call
 	}
 	if a.response.Model != "" {
-		call.Model = tool.Cut(a.response.Model, 256)
+		call.Model = excerpt.Of(a.response.Model, 256)
 	}
 	call.TimeToFirstTokenMS = a.toFirstMS()
 	call.ToolCallCount = int32(len(a.response.ToolCalls))

@@ -9,9 +9,9 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // bindingBytes is the length of the digest in a binding.
@@ -28,7 +28,7 @@ func originOf(m *v1alpha1.Model) event.Origin {
 		Provider: string(
 			m.Spec.Provider,
 		),
-		Model:   tool.Cut(model.Name(m), 256),
+		Model:   excerpt.Of(model.Name(m), 256),
 		Binding: hex.EncodeToString(sum[:bindingBytes]),
 	}
 }

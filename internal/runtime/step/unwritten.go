@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -134,7 +134,7 @@ func (run *Runner) deliver(ctx context.Context, t turnstate.Turn, u *Unwritten) 
 
 // unacceptable ends the Turn because the API server rejects the response itself, and would reject it again.
 func (run *Runner) unacceptable(ctx context.Context, t turnstate.Turn, cause error) (*journal.Closed, error) {
-	sentence := tool.Cut(
+	sentence := excerpt.Of(
 		"The API server rejected the journal entry with the model response: "+cause.Error(),
 		turnstate.MaxMessageBytes,
 	)

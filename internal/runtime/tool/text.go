@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
@@ -33,44 +33,7 @@ func Preview(s string) string {
 
 // ShownPreview is the start of a text for status.
 func ShownPreview(text string) string {
-	return CutEncoded(Preview(text), MaxPreviewBytes)
-}
-
-// Cut shortens text to at most limit bytes, at the end of a character.
-func Cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const mark = "…"
-	return strings.ToValidUTF8(text[:limit-len(mark)], "") + mark
-}
-
-// CutEncoded shortens text so that it takes at most limit bytes within a JSON string, where some characters take six:
-// foreign text must not make status grow beyond its bound (invariant 7).
-func CutEncoded(text string, limit int) string {
-	const mark = "…"
-	size, fits := 0, 0
-	for i, r := range text {
-		if size <= limit-len(mark) {
-			fits = i
-		}
-		if size += EncodedLength(r); size > limit {
-			return strings.ToValidUTF8(text[:fits], "") + mark
-		}
-	}
-	return text
-}
-
-// EncodedLength returns the most that a character takes within a JSON string.
-func EncodedLength(r rune) int {
-	switch {
-	case r == '"' || r == '\\' || r == '\n' || r == '\r' || r == '\t' || r == '\b' || r == '\f':
-		return len(`\"`)
-	case r < ' ' || r == '<' || r == '>' || r == '&' || r == '\u2028' || r == '\u2029' || r == utf8.RuneError:
-		return len(`\u0000`)
-	default:
-		return utf8.RuneLen(r)
-	}
+	return excerpt.Encoded(Preview(text), MaxPreviewBytes)
 }
 
 // ArgumentsTooLarge is the error of a call whose arguments have size bytes, more than MaxArgumentsBytes.

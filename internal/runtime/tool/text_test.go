@@ -1,7 +1,6 @@
 package tool
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -81,47 +80,4 @@ func TestTheTextsTellTheEndingsApart(t *testing.T) {
 	if got := NotExecuted(" It broke. "); !strings.HasPrefix(got, "The tool was not executed: It broke. It has") {
 		t.Errorf("the text is %q", got)
 	}
-}
-
-func TestCutEndsAtACharacter(t *testing.T) {
-	for n := range 10 {
-		got := Cut("äöü€😀"+strings.Repeat("x", 20), 10+n)
-		if len(got) > 10+n || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {
-			t.Errorf("cut to %d: %q", 10+n, got)
-		}
-	}
-	if got := Cut("short", 5); got != "short" {
-		t.Errorf("a text that fits was cut: %q", got)
-	}
-}
-
-func FuzzCutEncoded(f *testing.F) {
-	f.Add("plain text", 8)
-	f.Add(strings.Repeat("<&>", 40), 64)
-	f.Add("\x00\u2028\xff\xfe😀\"\\", 12)
-	f.Fuzz(func(t *testing.T, text string, limit int) {
-		limit = 8 + max(limit, -limit, 0)%300
-		got := CutEncoded(text, limit)
-		raw, err := json.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if size := len(raw) - len(`""`); size > limit {
-			t.Fatalf("CutEncoded(%q, %d) = %q takes %d bytes", text, limit, got, size)
-		}
-		raw, err = json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if size := len(raw) - len(`""`); size <= limit && got != text && utf8.ValidString(text) {
-			t.Fatalf("CutEncoded(%q, %d) = %q although it takes only %d bytes", text, limit, got, size)
-		}
-		if head, isCut := strings.CutSuffix(
-			got,
-			"…",
-		); isCut && got != text &&
-			!strings.HasPrefix(strings.ToValidUTF8(text, ""), head) {
-			t.Fatalf("CutEncoded(%q, %d) = %q is not its beginning", text, limit, got)
-		}
-	})
 }

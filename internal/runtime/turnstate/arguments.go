@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -37,7 +38,7 @@ func ShowArguments(pinned []v1alpha1.ToolCall, planned []format.PlannedCall) {
 			continue
 		}
 		whole := tool.Given(planned[i].Arguments)
-		part := tool.CutEncoded(tool.Cut(whole, maxShownBytes), maxShownEncoded)
+		part := excerpt.Encoded(excerpt.Of(whole, maxShownBytes), maxShownEncoded)
 		if cost := encodedSize(part); shown < maxShownCalls && cost <= room {
 			call.Arguments, room, shown = part, room-cost, shown+1
 		}
@@ -61,7 +62,7 @@ func sizeOf(call v1alpha1.ToolCall) int {
 func encodedSize(text string) int {
 	size := 0
 	for _, r := range text {
-		size += tool.EncodedLength(r)
+		size += excerpt.EncodedLength(r)
 	}
 	return size
 }

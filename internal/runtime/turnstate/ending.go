@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // MaxMessageBytes is the length of an error's message in status, as JSON.
@@ -85,7 +85,7 @@ func DeterminismViolation(call v1alpha1.ToolCall, job string) plan.Failure {
 
 // turnError returns why the Turn failed, in a form that users may read.
 func turnError(failure plan.Failure, sentence string) *v1alpha1.TurnError {
-	e := &v1alpha1.TurnError{Code: failure.Code, Message: tool.CutEncoded(sentence, MaxMessageBytes)}
+	e := &v1alpha1.TurnError{Code: failure.Code, Message: excerpt.Encoded(sentence, MaxMessageBytes)}
 	for name, value := range failure.Fields {
 		if e.Fields == nil {
 			e.Fields = map[string]string{}
@@ -94,7 +94,7 @@ func turnError(failure plan.Failure, sentence string) *v1alpha1.TurnError {
 		if name == v1alpha1.ErrorFieldProblem || name == v1alpha1.ErrorFieldRemedy {
 			limit = maxProblemBytes
 		}
-		e.Fields[name] = tool.CutEncoded(value, limit)
+		e.Fields[name] = excerpt.Encoded(value, limit)
 	}
 	return e
 }

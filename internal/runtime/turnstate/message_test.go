@@ -7,7 +7,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 )
 
 const onePixel = "R0lGODlhAQABAAAAACw="
@@ -134,9 +134,9 @@ func TestTheExcerptOfAMessageIsAllThatTheEndOfItsTurnRepeats(t *testing.T) {
 		"long":                             strings.Repeat("é", MaxMessageBytes),
 		"a character across the end of it": strings.Repeat("x", MaxMessageBytes-1) + strings.Repeat("é", 8),
 	} {
-		excerpt := Excerpt(v1alpha1.TurnSpec{Input: text})
-		if len(excerpt) > MaxMessageBytes+1 || tool.Cut(excerpt, MaxMessageBytes) != tool.Cut(text, MaxMessageBytes) {
-			t.Errorf("%s: the excerpt of %d bytes gives another event", name, len(excerpt))
+		short := Excerpt(v1alpha1.TurnSpec{Input: text})
+		if len(short) > MaxMessageBytes+1 || excerpt.Of(short, MaxMessageBytes) != excerpt.Of(text, MaxMessageBytes) {
+			t.Errorf("%s: the excerpt of %d bytes gives another event", name, len(short))
 		}
 	}
 }

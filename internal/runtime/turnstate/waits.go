@@ -8,8 +8,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 
 // ClusterWait is the wait of a Turn for an object that the API server refuses.
 func ClusterWait(reason, message string) v1alpha1.TurnWait {
-	return v1alpha1.TurnWait{Type: v1alpha1.WaitTypeCluster, Reason: reason, Message: tool.Cut(message, maxWaitBytes)}
+	return v1alpha1.TurnWait{Type: v1alpha1.WaitTypeCluster, Reason: reason, Message: excerpt.Of(message, maxWaitBytes)}
 }
 
 // ReferenceWaits are the waits of a Turn for the missing references of its calls, each once, in the order of the calls.
@@ -37,7 +37,7 @@ func ReferenceWaits(calls []v1alpha1.ToolCall, known *act.Step) []v1alpha1.TurnW
 }
 
 func referenceWait(reason, message string) v1alpha1.TurnWait {
-	return v1alpha1.TurnWait{Type: v1alpha1.WaitTypeReference, Reason: reason, Message: tool.Cut(message, maxWaitBytes)}
+	return v1alpha1.TurnWait{Type: v1alpha1.WaitTypeReference, Reason: reason, Message: excerpt.Of(message, maxWaitBytes)}
 }
 
 // Keyless is a model call that waits because no Model that could be called has its API key. Nothing was sent. The
