@@ -105,7 +105,7 @@ func TestATurnWithoutAPlanInStatusGoesOn(t *testing.T) {
 	}{
 		// a process that has not admitted the Turn stores something first
 		"before the model was called": {func(*testing.T, *world, *manager) {}, v1alpha1.TurnPhaseSucceeded, 1, 2},
-		"when its response is in the journal": {func(t *testing.T, w *world, m *manager) {
+		"when its response is in the journal": {func(t *testing.T, _ *world, m *manager) {
 			if _, err := m.pass(); err != nil {
 				t.Fatal(err)
 			}
