@@ -43,7 +43,7 @@ func (r *Reconciler) checkHead(ctx context.Context, s *scope) error {
 	if head == 0 || r.known.checked(key) {
 		return nil
 	}
-	view, err := r.Steps.Log.View(ctx, turnstate.JournalOf(s.session), head)
+	view, err := r.Steps.Log.ViewTo(ctx, turnstate.JournalOf(s.session), head)
 	if err != nil {
 		return fmt.Errorf("reading the journal: %w", err)
 	}
