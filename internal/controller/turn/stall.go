@@ -162,7 +162,7 @@ func (r *Reconciler) succeeded(s *scope) flow {
 	if stalledBy(s.base) != v1alpha1.ReasonStepFailing {
 		return stop
 	}
-	s.turn = s.base.DeepCopy()
+	s.reset()
 	r.goesOn(s)
 	return writeThenStop(writeStalled)
 }

@@ -1,6 +1,7 @@
 package turnstate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,10 +22,27 @@ func Apply(status *v1alpha1.TurnStatus, generation int64, progress v1alpha1.Turn
 	SetConditions(status, generation, metav1.NewTime(at.Truncate(time.Second)))
 }
 
+// order is that of the conditions in status, however a Turn came to have them.
+var order = []string{
+	v1alpha1.ConditionWaitingForToolResults, v1alpha1.ConditionRecovered, v1alpha1.ConditionSucceeded,
+	v1alpha1.ConditionFinished, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
+}
+
+// set sets one condition and keeps the order.
+func set(
+	status *v1alpha1.TurnStatus, generation int64, at metav1.Time,
+	kind string, value metav1.ConditionStatus, reason, message string,
+) {
+	condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
+	slices.SortStableFunc(status.Conditions, func(a, b metav1.Condition) int {
+		return cmp.Compare(slices.Index(order, a.Type), slices.Index(order, b.Type))
+	})
+}
+
 // SetConditions derives the conditions from the progress.
 func SetConditions(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
 	set := func(kind string, value metav1.ConditionStatus, reason, message string) {
-		condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
+		set(status, generation, at, kind, value, reason, message)
 	}
 	if status.Phase == v1alpha1.TurnPhaseWaitingForToolResults {
 		reason, message := WaitsFor(status.ToolCalls)
@@ -205,19 +223,18 @@ func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
 // Queue sets why a Turn has not begun.
 func Queue(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason, message string) {
 	status.Phase = v1alpha1.TurnPhaseQueued
-	for kind, value := range map[string]metav1.ConditionStatus{
-		v1alpha1.ConditionSucceeded:   metav1.ConditionUnknown,
-		v1alpha1.ConditionFinished:    metav1.ConditionFalse,
-		v1alpha1.ConditionReconciling: metav1.ConditionTrue,
-	} {
-		condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
+	set := func(kind string, value metav1.ConditionStatus) {
+		set(status, generation, at, kind, value, reason, message)
 	}
+	set(v1alpha1.ConditionSucceeded, metav1.ConditionUnknown)
+	set(v1alpha1.ConditionFinished, metav1.ConditionFalse)
+	set(v1alpha1.ConditionReconciling, metav1.ConditionTrue)
 }
 
 // Stall reports that the Turn has begun, or is about to begin, and cannot continue without a repair.
 func Stall(status *v1alpha1.TurnStatus, generation int64, at metav1.Time, reason, message string) {
 	set := func(kind string, value metav1.ConditionStatus) {
-		condition.Set(&status.Conditions, generation, at, kind, value, reason, message)
+		set(status, generation, at, kind, value, reason, message)
 	}
 	set(v1alpha1.ConditionSucceeded, metav1.ConditionUnknown)
 	set(v1alpha1.ConditionFinished, metav1.ConditionFalse)
@@ -234,8 +251,8 @@ func AlreadyRan(status *v1alpha1.TurnStatus, generation int64, at metav1.Time) {
 		succeeded.Reason,
 		succeeded.Message,
 	)
-	condition.Set(
-		&status.Conditions,
+	set(
+		status,
 		generation,
 		at,
 		v1alpha1.ConditionSucceeded,

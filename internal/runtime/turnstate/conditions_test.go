@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
 var moment = metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC))
@@ -358,6 +359,38 @@ func TestTheEndSaysWhatToDo(t *testing.T) {
 		said := meta.FindStatusCondition(test.status.Conditions, v1alpha1.ConditionSucceeded)
 		if !strings.Contains(said.Message, test.want) {
 			t.Errorf("%s: %q", name, said.Message)
+		}
+	}
+}
+
+// TestConditionsHaveOneOrder: a status does not show which conditions were set first.
+func TestConditionsHaveOneOrder(t *testing.T) {
+	at := metav1.NewTime(time.Unix(1000, 0))
+	reasons := plan.Begin(1, metav1.NewMicroTime(at.Time))
+	kinds := func(before ...func(*v1alpha1.TurnStatus)) []string {
+		status := &v1alpha1.TurnStatus{}
+		for _, set := range before {
+			set(status)
+		}
+		Apply(status, 1, reasons, metav1.NewMicroTime(at.Time))
+		var found []string
+		for _, c := range status.Conditions {
+			found = append(found, c.Type)
+		}
+		return found
+	}
+	queued := func(status *v1alpha1.TurnStatus) {
+		Queue(status, 1, at, v1alpha1.ReasonSessionNotFound, "The Session does not exist.")
+	}
+	stalled := func(status *v1alpha1.TurnStatus) {
+		Stall(status, 1, at, v1alpha1.ReasonJournalRefused, "The journal takes no entry.")
+	}
+	want := kinds()
+	for name, got := range map[string][]string{
+		"queued": kinds(queued), "stalled": kinds(stalled), "queued, then stalled": kinds(queued, stalled),
+	} {
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
 }
