@@ -38,7 +38,8 @@ type FanOut struct {
 
 // spread is the rate at which a namespace has enqueued objects.
 type spread struct {
-	// level is the number of enqueued objects at the time at. It falls by fanOutRate a second.
+	// level is the number of enqueued objects at the time at. A change that concerns none counts as one, because finding
+	// that out takes time. The level falls by fanOutRate a second.
 	level float64
 	at    time.Time
 	// end ends the pause of the namespace; nil without one. missed reports whether there were changes during the pause.
@@ -151,7 +152,7 @@ func (f *FanOut) enqueue(
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	known := f.spreadOf(namespace)
-	known.level += float64(len(requests))
+	known.level += float64(max(1, len(requests)))
 	if known.level > fanOutBurst && known.end == nil {
 		ctx := context.WithoutCancel(ctx) // The context of an event ends when it was handled.
 		pause := time.Duration((known.level - fanOutBurst) / fanOutRate * float64(time.Second))

@@ -116,6 +116,27 @@ func TestManyChangesCostABoundedNumberOfPasses(t *testing.T) {
 	})
 }
 
+// To find out that a change concerns nothing takes time, too, and there is one handler for all namespaces.
+func TestManyChangesThatConcernNothingAreLookedAtABoundedNumberOfTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const changes, seconds = 1000, 60
+		looks := 0
+		nothing := func(context.Context, client.Object) []reconcile.Request {
+			looks++
+			return nil
+		}
+		h := NewFanOut(func(ctx context.Context, _ string) []reconcile.Request { return nothing(ctx, nil) }).Of(nothing)
+		r := &recorder{}
+		for range changes * seconds {
+			h.Create(t.Context(), event.CreateEvent{Object: toolIn("loud", "a")}, r)
+			passTime(time.Second / changes)
+		}
+		if most := fanOutBurst + 1 + seconds*fanOutRate; looks > most || looks < most/4 {
+			t.Errorf("of %d changes %d were looked at, want at most %d", changes*seconds, looks, most)
+		}
+	})
+}
+
 func TestAChangeOfAFewObjectsIsHandledAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, h := fans(1, map[string]int{"quiet": 150, "loud": 5000})
