@@ -58,9 +58,9 @@ func indexes(of client.Object) toolscache.Indexers {
 	return indexers
 }
 
-// Lists of Tools and destinations stay whole in the cache, those of Harnesses and Agents with an index. Their memory
-// has a bound all the same.
-func TestTheListsOfALayerTakeABoundedMemory(t *testing.T) {
+// Lists of Tools, destinations and fallbacks stay whole in the cache, those of Harnesses, Agents and Models with an
+// index. Their memory has a bound all the same.
+func TestTheListsOfAnObjectTakeABoundedMemory(t *testing.T) {
 	const objects = 200
 	options := CacheOptions()
 	for name, kind := range map[string]struct {
@@ -78,6 +78,18 @@ func TestTheListsOfALayerTakeABoundedMemory(t *testing.T) {
 				return &v1alpha1.Agent{Spec: v1alpha1.AgentSpec{ConfigLayer: listedLayer(of)}}
 			},
 			72 << 10,
+		},
+		"Model": {
+			func(of int) client.Object {
+				var model v1alpha1.Model
+				for i := range 8 {
+					unique := fmt.Sprintf("%d-%d-", of, i)
+					name := unique + longText(253-len(unique))
+					model.Spec.Fallbacks = append(model.Spec.Fallbacks, v1alpha1.LocalReference{Name: name})
+				}
+				return &model
+			},
+			16 << 10,
 		},
 		"Session": {
 			func(of int) client.Object {

@@ -2,11 +2,15 @@ package configsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,32 +19,48 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// server is an API server that counts the objects which are read.
+// server is an API server that counts the objects which are read, and those which lists return.
 type server struct {
 	client.WithWatch
-	reads int
+	reads, listed int
 }
 
 func newServer(t *testing.T, objects ...client.Object) *server {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(
+		v1alpha1.AddToScheme(scheme),
+		batchv1.AddToScheme(scheme),
+		corev1.AddToScheme(scheme),
+	); err != nil {
 		t.Fatal(err)
 	}
 	s := &server{}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	for _, index := range fieldindex.All() {
+		builder = builder.WithIndex(index.Object, index.Field, index.Values)
+	}
 	s.WithWatch = interceptor.NewClient(
-		fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(),
+		builder.Build(),
 		interceptor.Funcs{
 			Get: func(
 				ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
 			) error {
 				s.reads++
 				return c.Get(ctx, key, o, options...)
+			},
+			List: func(
+				ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+			) error {
+				err := c.List(ctx, list, options...)
+				s.listed += meta.LenList(list)
+				return err
 			},
 		},
 	)

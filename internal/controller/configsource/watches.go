@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
@@ -18,17 +19,19 @@ import (
 // Callers returns the names of a Model and of those that fall back to it: what is ready of them depends on the Model.
 func Callers(ctx context.Context, reader client.Reader, model client.Object) ([]string, error) {
 	var models v1alpha1.ModelList
-	err := reader.List(ctx, &models, client.InNamespace(model.GetNamespace()), client.UnsafeDisableDeepCopy)
-	if err != nil {
+	if err := reader.List(
+		ctx,
+		&models,
+		client.InNamespace(model.GetNamespace()),
+		client.MatchingFields{fieldindex.FallbackName: model.GetName()},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
 		return nil, fmt.Errorf("listing Models: %w", err)
 	}
 	names := []string{model.GetName()}
 	for i := range models.Items {
-		for _, fallback := range models.Items[i].Spec.Fallbacks {
-			if fallback.Name == model.GetName() && models.Items[i].Name != model.GetName() {
-				names = append(names, models.Items[i].Name)
-				break
-			}
+		if models.Items[i].Name != model.GetName() {
+			names = append(names, models.Items[i].Name)
 		}
 	}
 	return names, nil

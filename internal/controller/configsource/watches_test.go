@@ -1,6 +1,7 @@
 package configsource
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -91,10 +92,18 @@ func TestTheCallersOfAModelFallBackToIt(t *testing.T) {
 	elsewhere := fallingBack("elsewhere", "a")
 	elsewhere.Namespace = "other"
 	a := fallingBack("a", "a", "b")
-	reader := newServer(t, a, fallingBack("b", "c"), fallingBack("c", "b", "a"), elsewhere)
+	objects := []client.Object{a, fallingBack("b", "c"), fallingBack("c", "b", "a"), elsewhere}
+	for i := range 100 {
+		objects = append(objects, fallingBack(fmt.Sprintf("other-%d", i), "b"))
+	}
+	reader := newServer(t, objects...)
 	callers, err := Callers(t.Context(), reader, a)
 	slices.Sort(callers)
 	if err != nil || !slices.Equal(callers, []string{"a", "c"}) {
 		t.Errorf("the callers are %v, %v", callers, err)
+	}
+	// A namespace may have any number of Models, and each change of one looks for its callers.
+	if reader.listed > 2 {
+		t.Errorf("%d Models were read to find the callers of one", reader.listed)
 	}
 }

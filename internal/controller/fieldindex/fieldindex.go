@@ -29,6 +29,8 @@ const (
 	TurnUID = "turnUID"
 	// ModelName finds the Agents and the Harnesses whose layer names a Model.
 	ModelName = "modelName"
+	// FallbackName finds the Models that fall back to a Model.
+	FallbackName = "fallbackName"
 	// ToolName finds the Agents and the Harnesses whose layer names a Tool.
 	ToolName = "toolName"
 	// ParentName finds the Harnesses that build on another one.
@@ -64,6 +66,9 @@ func All() []Index {
 		{&v1alpha1.ToolResult{}, TurnName, func(o client.Object) []string {
 			return []string{o.(*v1alpha1.ToolResult).Spec.TurnRef.Name}
 		}},
+		{&v1alpha1.Model{}, FallbackName, func(o client.Object) []string {
+			return namesOf(o.(*v1alpha1.Model).Spec.Fallbacks)
+		}},
 		{
 			&v1alpha1.Agent{},
 			ModelName,
@@ -72,13 +77,13 @@ func All() []Index {
 		{
 			&v1alpha1.Agent{},
 			ToolName,
-			func(o client.Object) []string { return toolsOf(o.(*v1alpha1.Agent).Spec.ConfigLayer) },
+			func(o client.Object) []string { return namesOf(o.(*v1alpha1.Agent).Spec.Tools) },
 		},
 		{&v1alpha1.Harness{}, ModelName, func(o client.Object) []string {
 			return modelOf(o.(*v1alpha1.Harness).Spec.ConfigLayer)
 		}},
 		{&v1alpha1.Harness{}, ToolName, func(o client.Object) []string {
-			return toolsOf(o.(*v1alpha1.Harness).Spec.ConfigLayer)
+			return namesOf(o.(*v1alpha1.Harness).Spec.Tools)
 		}},
 		{&v1alpha1.Harness{}, ParentName, func(o client.Object) []string {
 			if parent := o.(*v1alpha1.Harness).Spec.ParentRef; parent != nil {
@@ -116,10 +121,10 @@ func modelOf(layer v1alpha1.ConfigLayer) []string {
 	return []string{layer.ModelRef.Name}
 }
 
-func toolsOf(layer v1alpha1.ConfigLayer) []string {
-	names := make([]string, 0, len(layer.Tools))
-	for _, tool := range layer.Tools {
-		names = append(names, tool.Name)
+func namesOf(references []v1alpha1.LocalReference) []string {
+	names := make([]string, 0, len(references))
+	for _, reference := range references {
+		names = append(names, reference.Name)
 	}
 	return names
 }
