@@ -42,10 +42,11 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 
 // What the API says of an image that it could not fetch from its address, also because of robots.txt, in the words that
 // public clients of the API match (read 2026-11), and of one that it cannot read:
-// github.com/anthropics/claude-code/issues/19031 and 17452 (2026-01), 49836 (2026-04).
+// github.com/anthropics/claude-code/issues/19031 and 17452 (2026-01), 49836 (2026-04). It refuses too many in the words
+// of 3397 (2025-07) and 24541 (2026-02): a proxy may have a lower limit than the API.
 var (
 	unfetchedImage  = []string{"unable to download the file", "robots.txt", ".image.source.url"}
-	unreadableImage = []string{"could not process image", ".image.source."}
+	unreadableImage = []string{"could not process image", ".image.source.", "too much media", "too many images"}
 )
 
 // fieldName is the path of a field of the request. It begins with a field that a Model determines, so that no other

@@ -18,13 +18,17 @@ import (
 // maxCallID is the maximum length of a call id that is sent, in bytes.
 const maxCallID = 64
 
+// maxImages is the number of images that the API accepts in one request for every model: those with a context window of
+// more than 200,000 tokens may have 600 (platform.claude.com/docs/en/build-with-claude/vision, read 2026-11).
+const maxImages = 100
+
 // request is the body of a model call.
 func (d *driver) request(r model.Request) (sdk.MessageNewParams, error) {
 	tools, err := d.toolsOf(r.Tools)
 	if err != nil {
 		return sdk.MessageNewParams{}, err
 	}
-	entries := provider.Conversation(r.Messages, callID)
+	entries := provider.Conversation(provider.LatestImages(r.Messages, maxImages), callID)
 	body := sdk.MessageNewParams{
 		Model:         r.Model,
 		Tools:         tools,
@@ -173,8 +177,9 @@ func imageOf(p event.Part) *sdk.ImageBlockParam {
 	}}
 }
 
-// modelBlocks are a message of the model with its calls, and the results of these, which are in a user message. A
-// message that ends with a thinking block is refused, so that such blocks after its last text or call are left out.
+// modelBlocks are a message of the model with its calls, and the results of these, which are in a user message, with
+// the images of failed calls behind all results. A message that ends with a thinking block is refused, so that such
+// blocks after its last text or call are left out.
 func modelBlocks(entry provider.Entry, thinks bool) (blocks, results []sdk.ContentBlockParamUnion) {
 	for _, p := range entry.Pieces() {
 		switch {
@@ -191,23 +196,28 @@ func modelBlocks(entry provider.Entry, thinks bool) (blocks, results []sdk.Conte
 	for len(blocks) > 0 && isThought(blocks[len(blocks)-1]) {
 		blocks = blocks[:len(blocks)-1]
 	}
+	var apart []event.Part
 	for _, call := range entry.Calls {
 		results = append(results, sdk.ContentBlockParamUnion{OfToolResult: resultOf(call)})
+		if call.Result.Error != "" {
+			apart = append(apart, call.ImagesApart()...)
+		}
 	}
-	return blocks, results
+	return blocks, append(results, userBlocks(apart)...)
 }
 
-// resultOf returns the text for the model about a call.
+// resultOf returns the content for the model about a call. That of a failed call is without its images, which the API
+// refuses there (github.com/vellum-ai/vellum-assistant/pull/18387, 2026-03).
 func resultOf(call provider.Call) *sdk.ToolResultBlockParam {
 	result := &sdk.ToolResultBlockParam{ToolUseID: call.ID}
-	content := call.Result.Content
-	if call.Result.Error != "" {
+	content, failed := call.Result.Content, call.Result.Error != ""
+	if failed {
 		result.IsError = param.NewOpt(true)
 		content = append([]event.Part{event.Text(call.Result.Error)}, content...)
 	}
 	for _, p := range content {
 		switch {
-		case p.Type == event.PartImage:
+		case p.Type == event.PartImage && !failed:
 			result.Content = append(result.Content, sdk.ToolResultBlockParamContentUnion{OfImage: imageOf(p)})
 		case said(p):
 			result.Content = append(

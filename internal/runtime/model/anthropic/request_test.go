@@ -29,7 +29,7 @@ func conversation() model.Request {
 			Role:       event.RoleToolResult,
 			ToolCallID: "1-1",
 			ToolName:   "weather",
-			Content:    []event.Part{},
+			Content:    []event.Part{{Type: event.PartImage, MediaType: "image/gif", Base64: "R0lGODlhAQABAAAAACw="}},
 			Error:      "There is no such city.",
 		},
 		{

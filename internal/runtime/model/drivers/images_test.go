@@ -33,6 +33,12 @@ func TestWhatProvidersSayOfImages(t *testing.T) {
 			anthropicError("messages.18.content.1.image.source.base64.data: Image does not match the provided media type"),
 			unreadable,
 		},
+		"too many": {
+			claude, anthropicError("Too much media: 0 document pages + 107 images > 100"), unreadable,
+		},
+		"too many with documents": {
+			claude, anthropicError("too many images and documents: 120 + 0 > 100"), unreadable,
+		},
 		"no image of Claude's": {claude, anthropicError("max_tokens: Field required"), other},
 		"upstream": {
 			gpt, openAIError("invalid_value", "Error while downloading file. Upstream status code: 404."), unfetched,
@@ -105,8 +111,9 @@ func TestWhereDoublesRefuseImages(t *testing.T) {
 	const claude = `{"model": "m", "max_tokens": 1, "messages": [
 		{"role": "user", "content": [{"type": "text", "text": "Look."}]},
 		{"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "look", "input": {}}]},
-		{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": [%s]}]}]}`
+		{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", %s"content": [%s]}]}]}`
 	const of = `{"type": "image", "source": {"type": "base64", "media_type": "image/%s", "data": "%s"}}`
+	const ofURL = `{"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}`
 	for name, test := range map[string]struct {
 		dialect providertest.Dialect
 		body    string
@@ -176,16 +183,28 @@ func TestWhereDoublesRefuseImages(t *testing.T) {
 			"data URL",
 		},
 		"Responses, nothing": {providertest.Responses{}, gpt, []string{`[]`}, "Missing required parameter"},
-		"Claude":             {providertest.Anthropic{}, claude, []string{of, "png", "iVBORw0KGgo="}, ""},
+		"Claude":             {providertest.Anthropic{}, claude, []string{"", of, "png", "iVBORw0KGgo="}, ""},
+		"Claude, an error": {
+			providertest.Anthropic{}, claude, []string{`"is_error": true, `, `{"type": "text", "text": "Failed."}`}, "",
+		},
+		"Claude, an error with an image": {
+			providertest.Anthropic{}, claude, []string{`"is_error": true, `, of, "png", "iVBORw0KGgo="}, "all content must be",
+		},
+		"Claude, 100 images": {
+			providertest.Anthropic{}, claude, []string{"", strings.Repeat(ofURL+", ", 99) + ofURL}, "",
+		},
+		"Claude, 101 images": {
+			providertest.Anthropic{}, claude, []string{"", strings.Repeat(ofURL+", ", 100) + ofURL}, "Too much media",
+		},
 		"Claude, a format": {
-			providertest.Anthropic{}, claude, []string{of, "tiff", "iVBORw0KGgo="}, "media_type: Input should be",
+			providertest.Anthropic{}, claude, []string{"", of, "tiff", "iVBORw0KGgo="}, "media_type: Input should be",
 		},
 		"Claude, another format": {
-			providertest.Anthropic{}, claude, []string{of, "jpeg", "iVBORw0KGgo="}, "does not match the provided media type",
+			providertest.Anthropic{}, claude, []string{"", of, "jpeg", "iVBORw0KGgo="}, "does not match the provided media type",
 		},
-		"Claude, nothing":    {providertest.Anthropic{}, claude, []string{of, "png", ""}, "image cannot be empty"},
-		"Claude, no text":    {providertest.Anthropic{}, claude, []string{`{"type": "text", "text": ""}`}, "non-empty"},
-		"Claude, as in Chat": {providertest.Anthropic{}, claude, []string{`{"type": "image_url"}`}, "image_url"},
+		"Claude, nothing":    {providertest.Anthropic{}, claude, []string{"", of, "png", ""}, "image cannot be empty"},
+		"Claude, no text":    {providertest.Anthropic{}, claude, []string{"", `{"type": "text", "text": ""}`}, "non-empty"},
+		"Claude, as in Chat": {providertest.Anthropic{}, claude, []string{"", `{"type": "image_url"}`}, "image_url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			filled := test.body

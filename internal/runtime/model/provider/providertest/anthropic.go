@@ -23,6 +23,11 @@ import (
 //   - the words of public clients of the API (read 2026-11): an image at an address that cannot be fetched;
 //   - github.com/anthropics/claude-code/issues/3073 (2025-07), 12750 (2025-11) and 13131 (2025-12): the formats of
 //     images, also within a result, that they are not empty, and that they are of the format that is given;
+//   - github.com/vellum-ai/vellum-assistant/pull/18387 (2026-03), github.com/caozhiyuan/copilot-api/pull/196 (2026-04):
+//     the result of a failed call has texts alone;
+//   - platform.claude.com/docs/en/build-with-claude/vision (read 2026-11): 100 images in a request for a model with a
+//     context window of 200,000 tokens, 600 for others. The double has the lower limit, and the words of
+//     github.com/anthropics/claude-code/issues/3397 (2025-07), 19822 (2026-01) and 24541 (2026-02);
 //   - the SDK's description of max_tokens, budget_tokens, tool_use.id and roles (anthropic-sdk-go v1.84.0).
 type Anthropic struct{}
 
@@ -130,7 +135,23 @@ func (a Anthropic) Check(d *Double, body map[string]any) *Refusal {
 			return refusal
 		}
 	}
+	if n := imagesIn(messages); n > 100 {
+		return refusedByAnthropic("Too much media: 0 document pages + %d images > 100", n)
+	}
 	return a.loop(messages, text(thinking["type"]) == "enabled")
+}
+
+// imagesIn is the number of images in messages or blocks, also within results.
+func imagesIn(blocks []any) int {
+	n := 0
+	for _, b := range blocks {
+		block := object(b)
+		if text(block["type"]) == "image" {
+			n++
+		}
+		n += imagesIn(list(block["content"]))
+	}
+	return n
 }
 
 // metadata checks who the user is said to be.
@@ -202,6 +223,9 @@ func (a Anthropic) result(at string, block map[string]any) *Refusal {
 				return refusedByAnthropic("messages: text content blocks must be non-empty")
 			}
 		case "image":
+			if block["is_error"] == true {
+				return refusedByAnthropic("%s: all content must be type \"text\" if \"is_error\" is true", at)
+			}
 			if refusal := a.image(at, inner); refusal != nil {
 				return refusal
 			}

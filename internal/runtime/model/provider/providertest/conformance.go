@@ -28,6 +28,7 @@ func Conform(t *testing.T, s Subject) {
 	t.Run("who the user is", func(t *testing.T) { identified(t, s) })
 	t.Run("an expired image", func(t *testing.T) { expiredImage(t, s) })
 	t.Run("images of tools", func(t *testing.T) { imagesOfTools(t, s) })
+	t.Run("many images", func(t *testing.T) { manyImages(t, s) })
 	t.Run("a call that ends with its context", func(t *testing.T) { endsWithContext(t, s) })
 	t.Run("no server", func(t *testing.T) { noServer(t, s) })
 	t.Run("what arrives", func(t *testing.T) { told(t, s) })

@@ -3,6 +3,7 @@ package providertest
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -29,6 +30,34 @@ func isImageURL(url string) bool {
 	}
 	kind, data, found := strings.Cut(url, ";base64,")
 	return found && strings.HasPrefix(kind, "data:image/") && isBase64(data)
+}
+
+// manyImages: a conversation goes on when it has more images than an API accepts in one request. The latest ones reach
+// the model, those of messages as well as those of results.
+func manyImages(t *testing.T, s Subject) {
+	p := s.play(t, loop()...)
+	c := newTalk()
+	for i := range 150 {
+		url := fmt.Sprintf("https://example.org/%d.jpg", i)
+		c.messages[0].Content = append(c.messages[0].Content, event.Part{
+			Type: event.PartImage, MediaType: "image/jpeg", URL: url,
+		})
+	}
+	c.step(t, p)
+	last := &c.messages[len(c.messages)-1]
+	for range 8 {
+		last.Content = append(last.Content, event.Part{Type: event.PartImage, MediaType: "image/png", Base64: "iVBORw0KGgo="})
+	}
+	c.step(t, p)
+	c.step(t, p)
+	for i, body := range p.Double.Bodies() {
+		if !bytes.Contains(body, []byte("https://example.org/149.jpg")) {
+			t.Errorf("request %d lacks the last image of the message", i+1)
+		}
+		if n := bytes.Count(body, []byte("iVBORw0KGgo=")); i > 0 && n != 8 {
+			t.Errorf("request %d has %d images of the result", i+1, n)
+		}
+	}
 }
 
 // imagesOfTools: the images of results reach the model where its API has a place for them, also those of a result
