@@ -97,12 +97,6 @@ func (o *options) bindTools(flags *flag.FlagSet) {
 	flags.StringVar(&o.controllers.Launcher.Image, "launcher-image", "",
 		"Run tools with the launcher of this image. Required.")
 	flags.StringVar(
-		&o.controllers.Launcher.Path,
-		"launcher-path",
-		tool.DefaultLauncherPath,
-		"Use the launcher at this path of its image. Images built by ko have it at /ko-app/launcher.",
-	)
-	flags.StringVar(
 		&o.pullPolicy,
 		"launcher-pull-policy",
 		string(corev1.PullIfNotPresent),

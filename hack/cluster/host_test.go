@@ -56,7 +56,7 @@ func TestImagesAreSelectedByName(t *testing.T) {
 		t.Errorf("all are %v, %v", all, err)
 	}
 	one, err := selectImages([]string{"launcher"})
-	if err != nil || len(one) != 1 || one[0].tag != "capstan.dev/launcher:dev" || one[0].path != "/launcher" {
+	if err != nil || len(one) != 1 || one[0].tag != "capstan.dev/launcher:dev" || one[0].path != "/ko-app/launcher" {
 		t.Errorf("the launcher is %v, %v", one, err)
 	}
 	if _, err := selectImages(

@@ -26,8 +26,8 @@ type projectImage struct {
 
 // projectImages are all images of the project: a new one is a new line.
 var projectImages = []projectImage{
-	{name: "manager", tag: "capstan.dev/manager:dev", pkg: "./cmd/manager", path: "/manager", stamped: true},
-	{name: "launcher", tag: "capstan.dev/launcher:dev", pkg: "./cmd/launcher", path: "/launcher"},
+	{name: "manager", tag: "capstan.dev/manager:dev", pkg: "./cmd/manager", path: "/ko-app/manager", stamped: true},
+	{name: "launcher", tag: "capstan.dev/launcher:dev", pkg: "./cmd/launcher", path: "/ko-app/launcher"},
 	{name: "toolbox", tag: "capstan.dev/toolbox:dev", pkg: "./hack/toolbox", path: "/toolbox"},
 }
 

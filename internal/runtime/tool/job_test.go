@@ -231,17 +231,13 @@ func TestTheLauncherRunsTheCommand(t *testing.T) {
 		command  []string
 	}{
 		"from an image volume": {
-			Launcher{Delivery: DeliveryImageVolume}, []string{"/capstan/launcher/launcher", "run", "--", "/wc", "-w"},
+			Launcher{Delivery: DeliveryImageVolume}, []string{"/capstan/launcher/ko-app/launcher", "run", "--", "/wc", "-w"},
 		},
-		"from an image volume, elsewhere": {
-			Launcher{Path: "/ko-app/launcher"}, []string{"/capstan/launcher/ko-app/launcher", "run", "--", "/wc", "-w"},
+		"by default": {
+			Launcher{}, []string{"/capstan/launcher/ko-app/launcher", "run", "--", "/wc", "-w"},
 		},
 		"copied by an init container": {
 			Launcher{Delivery: DeliveryInitContainer}, []string{"/capstan/launcher/launcher", "run", "--", "/wc", "-w"},
-		},
-		"copied from elsewhere in its image": {
-			Launcher{Delivery: DeliveryInitContainer, Path: "/ko-app/start"},
-			[]string{"/capstan/launcher/start", "run", "--", "/wc", "-w"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,7 +272,7 @@ func TestTheLauncherIsDelivered(t *testing.T) {
 	}
 	init := pod.InitContainers[0]
 	if init.Image != "example.org/launcher:1" ||
-		!slices.Equal(init.Command, []string{"/launcher", "copy", "/capstan/launcher/launcher"}) {
+		!slices.Equal(init.Command, []string{"/ko-app/launcher", "copy", "/capstan/launcher/launcher"}) {
 		t.Errorf("the init container runs %q of %s", init.Command, init.Image)
 	}
 	if len(init.VolumeMounts) != 1 || init.VolumeMounts[0].Name != pod.Volumes[0].Name || init.VolumeMounts[0].ReadOnly {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// DefaultLauncherPath is where the launcher lies in its image.
-	DefaultLauncherPath = "/launcher"
+	// launcherPath is where the launcher lies in its image: ko puts each program there.
+	launcherPath = "/ko-app/launcher"
 	// launcherContainerName is the init container that copies the launcher.
 	launcherContainerName = "launcher"
 	// unprivilegedUser is the user and group that everything in the pod runs as.
@@ -121,7 +121,7 @@ func launcherContainer(launcher Launcher) corev1.Container {
 		Name:                     launcherContainerName,
 		Image:                    launcher.Image,
 		ImagePullPolicy:          launcher.PullPolicy,
-		Command:                  []string{launcherPath(launcher), "copy", launcherCommand(launcher)},
+		Command:                  []string{launcherPath, "copy", launcherCommand(launcher)},
 		Resources:                resources(nil),
 		TerminationMessagePath:   terminationMessageFile,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -130,21 +130,13 @@ func launcherContainer(launcher Launcher) corev1.Container {
 	}
 }
 
-// launcherPath is where the launcher lies in its image.
-func launcherPath(launcher Launcher) string {
-	if launcher.Path == "" {
-		return DefaultLauncherPath
-	}
-	return launcher.Path
-}
-
 // launcherCommand is where the launcher lies in the tool's container: the image volume shows the whole image, the init
 // container copies one file.
 func launcherCommand(launcher Launcher) string {
 	if launcher.Delivery == DeliveryInitContainer {
-		return path.Join(launcherMount, path.Base(launcherPath(launcher)))
+		return path.Join(launcherMount, path.Base(launcherPath))
 	}
-	return path.Join(launcherMount, launcherPath(launcher))
+	return path.Join(launcherMount, launcherPath)
 }
 
 func volumes(launcher Launcher) []corev1.Volume {

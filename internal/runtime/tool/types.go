@@ -26,8 +26,6 @@ type Launcher struct {
 	PullPolicy corev1.PullPolicy
 	// Delivery is ImageVolume (default) or InitContainer.
 	Delivery Delivery
-	// Path of the launcher inside its image. Default: DefaultLauncherPath.
-	Path string
 	// RuntimeClass that tool pods run with; empty for the cluster's default.
 	RuntimeClass string
 	// PriorityClass that tool pods run with; empty for the cluster's default.
