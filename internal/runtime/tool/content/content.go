@@ -43,15 +43,33 @@ const (
 // Block is an element of a result.
 type Block struct {
 	// Type of the block.
-	Type string `json:"type"`
+	Type string
 	// Text of a text.
-	Text string `json:"text,omitempty"`
+	Text string
 	// MIMEType and Data, in base64, of an image.
-	MIMEType string `json:"mimeType,omitempty"`
-	Data     string `json:"data,omitempty"`
+	MIMEType, Data string
 
 	// source is the JSON that the block was read from.
 	source json.RawMessage
+}
+
+// MarshalJSON implements json.Marshaler: a block has the fields of its type, empty ones too.
+func (b Block) MarshalJSON() ([]byte, error) {
+	switch {
+	case b.source != nil:
+		return b.source, nil
+	case b.Type == typeImage:
+		return json.Marshal(struct {
+			Type     string `json:"type"`
+			MIMEType string `json:"mimeType"`
+			Data     string `json:"data"`
+		}{b.Type, b.MIMEType, b.Data})
+	default:
+		return json.Marshal(struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}{b.Type, b.Text})
+	}
 }
 
 // Text is a block with a text.
@@ -67,6 +85,9 @@ func Image(mediaType string, data []byte) Block {
 // OfImage returns a result that is one image, or a note about it if it does not fit. size is the length of the image,
 // of which data may be only the first part; negative if it is not known.
 func OfImage(mediaType string, data []byte, size int64) string {
+	if size == 0 {
+		return leftOut("an image of type " + mediaType + " without data")
+	}
 	if size == int64(len(data)) {
 		// A Block has only strings, so that encoding it cannot fail.
 		if text, err := json.Marshal([]Block{Image(mediaType, data)}); err == nil && len(text) <= result.MaxResultBytes {
@@ -89,24 +110,59 @@ func leftOut(what string) string {
 	return "(Left out: " + what + ".)"
 }
 
-// Parts returns the parts of a result. A note replaces what cannot be shown to a model.
+// Parts returns the parts of a result. A note replaces what cannot be shown to a model, the first of each kind. Texts
+// that follow each other are one part, so that a result has at most twice MaxImages parts and one.
 func Parts(text string) []event.Part {
 	blocks, cut, found := read(text)
 	if !found {
 		return []event.Part{event.Text(text)}
 	}
-	parts := make([]event.Part, 0, len(blocks)+1)
-	images := 0
+	c := composer{noted: map[note]bool{}}
 	for _, b := range blocks {
-		if b.Type == typeImage {
-			images++
-		}
-		parts = append(parts, b.part(images))
+		c.add(b)
 	}
 	if cut {
-		parts = append(parts, event.Text(leftOut("the rest of a result"+tooLarge)))
+		c.text(leftOut("the rest of a result" + tooLarge))
 	}
-	return parts
+	return c.parts
+}
+
+// note is a reason for which a block is left out.
+type note int
+
+const (
+	noteAudio note = iota
+	noteManyImages
+	noteMediaType
+	noteEncoding
+	noteOtherData
+)
+
+// composer collects the parts of a result.
+type composer struct {
+	parts  []event.Part
+	images int
+	noted  map[note]bool
+}
+
+// text adds a text, to the part before it if that is a text.
+func (c *composer) text(text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	if last := len(c.parts) - 1; last >= 0 && c.parts[last].Type == event.PartText {
+		c.parts[last].Text += "\n" + text
+		return
+	}
+	c.parts = append(c.parts, event.Text(text))
+}
+
+// note adds the reason for which a block is left out, once.
+func (c *composer) note(why note, what string) {
+	if !c.noted[why] {
+		c.noted[why] = true
+		c.text(leftOut(what))
+	}
 }
 
 // Words returns the texts of a result, with the types of its images in their places.
@@ -215,33 +271,44 @@ func beginsImage(text string) bool {
 	}
 }
 
-// part returns a block as the model reads it. images is the number of images so far, this one included.
-func (b Block) part(images int) event.Part {
+// add adds a block as the model reads it.
+func (c *composer) add(b Block) {
 	switch b.Type {
 	case typeText:
-		return event.Text(b.Text)
+		c.text(b.Text)
 	case typeAudio:
-		return event.Text(leftOut("audio, which the model is not given"))
+		c.note(noteAudio, "audio, which the model is not given")
 	case typeResource, typeResourceLink:
-		return event.Text(string(b.source))
+		c.text(string(b.source))
+	default:
+		c.image(b)
 	}
-	switch {
-	case images > MaxImages:
-		return event.Text(leftOut(fmt.Sprintf("an image. A result has at most %d of them", MaxImages)))
-	case !slices.Contains(MediaTypes, b.MIMEType):
-		return event.Text(leftOut(fmt.Sprintf("an image of type %.64q. The types are %s", b.MIMEType,
-			strings.Join(MediaTypes, ", "))))
+}
+
+// image adds an image, or a note in its place.
+func (c *composer) image(b Block) {
+	if c.images == MaxImages {
+		c.note(noteManyImages, fmt.Sprintf("further images. A result has at most %d of them", MaxImages))
+		return
+	}
+	if !slices.Contains(MediaTypes, b.MIMEType) {
+		c.note(noteMediaType, fmt.Sprintf("an image of type %.64q. The types are %s", b.MIMEType,
+			strings.Join(MediaTypes, ", ")))
+		return
 	}
 	data, err := base64.StdEncoding.DecodeString(b.Data)
 	if err != nil || len(data) == 0 {
-		return event.Text(leftOut("an image whose data is not base64 with padding"))
+		c.note(noteEncoding, "an image whose data is not base64 with padding")
+		return
 	}
 	// Providers refuse the whole request when the data is of another type.
 	if http.DetectContentType(data) != b.MIMEType {
-		return event.Text(leftOut("an image whose data is not of type " + b.MIMEType))
+		c.note(noteOtherData, "an image whose data is not of type "+b.MIMEType)
+		return
 	}
+	c.images++
 	// Base64 with line breaks decodes as well, but is not accepted everywhere.
-	return event.Part{
+	c.parts = append(c.parts, event.Part{
 		Type: event.PartImage, MediaType: b.MIMEType, Base64: base64.StdEncoding.EncodeToString(data),
-	}
+	})
 }

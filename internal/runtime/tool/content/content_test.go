@@ -37,7 +37,11 @@ func TestAResultWithImages(t *testing.T) {
 		"with white space": {"\n [ " + pngBlock + " ]\n", []event.Part{png}},
 		"texts and images in order": {
 			`[{"type":"text","text":"before"},` + gifBlock + `,{"type":"text","text":""},` + pngBlock + `]`,
-			[]event.Part{event.Text("before"), gif, event.Text(""), png},
+			[]event.Part{event.Text("before"), gif, png},
+		},
+		"texts that follow each other": {
+			`[{"type":"text","text":"one"},{"type":"text","text":" "},{"type":"text","text":"two"},` + pngBlock + `]`,
+			[]event.Part{event.Text("one\ntwo"), png},
 		},
 		"what the protocol adds": {
 			`[{"type":"image","mimeType":"image/png","data":"` + pngData + `","annotations":{"priority":1},"_meta":{}}]`,
@@ -50,8 +54,8 @@ func TestAResultWithImages(t *testing.T) {
 			`[` + pngBlock + `,{"type":"audio","mimeType":"audio/wav","data":"UklGRg=="},` +
 				`{"type":"resource_link","uri":"file:///a","name":"a"}]`,
 			[]event.Part{
-				png, event.Text("(Left out: audio, which the model is not given.)"),
-				event.Text(`{"type":"resource_link","uri":"file:///a","name":"a"}`),
+				png, event.Text("(Left out: audio, which the model is not given.)\n" +
+					`{"type":"resource_link","uri":"file:///a","name":"a"}`),
 			},
 		},
 		"an unknown format": {
@@ -101,9 +105,42 @@ func TestAnyOtherResultIsOneText(t *testing.T) {
 func TestImagesAreCounted(t *testing.T) {
 	text := "[" + strings.Repeat(pngBlock+",", MaxImages+1) + `{"type":"text","text":"end"}]`
 	parts := Parts(text)
-	if len(parts) != MaxImages+2 || parts[MaxImages-1] != png || parts[MaxImages+1] != event.Text("end") ||
-		parts[MaxImages] != event.Text("(Left out: an image. A result has at most 8 of them.)") {
+	if len(parts) != MaxImages+1 || parts[MaxImages-1] != png ||
+		parts[MaxImages] != event.Text("(Left out: further images. A result has at most 8 of them.)\nend") {
 		t.Errorf("the parts are %+v", parts)
+	}
+}
+
+// TestAResultDoesNotGrow: as many small blocks as a result has room for are neither many parts nor a long text.
+func TestAResultDoesNotGrow(t *testing.T) {
+	for name, block := range map[string]string{
+		"images without data": `{"type":"image","mimeType":"","data":""},`,
+		"audio":               `{"type":"audio"},`,
+		"empty texts":         `{"type":"text","text":""},`,
+		"short texts":         `{"type":"text","text":"a"},`,
+		"resources":           `{"type":"resource"},`,
+		"images and texts":    pngBlock + `,{"type":"text","text":"a"},`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			count := (result.MaxResultBytes - len(pngBlock) - 2) / len(block)
+			parts := Parts("[" + strings.Repeat(block, count) + pngBlock + "]")
+			size := 0
+			for _, p := range parts {
+				size += len(p.Text) + len(p.Base64)
+			}
+			if len(parts) > 2*MaxImages+1 || size > result.MaxResultBytes {
+				t.Errorf("%d blocks become %d parts of %d bytes", count, len(parts), size)
+			}
+		})
+	}
+}
+
+func TestATextBeforeAnImageThatIsCut(t *testing.T) {
+	output := `[{"type":"text","text":"before"}, {"type":"image","data":"` + strings.Repeat("A", result.MaxResultBytes) + `"}]`
+	text, _ := result.Cut([]byte(output), int64(len(output)))
+	parts := Parts(text)
+	if len(parts) != 1 || !strings.HasPrefix(parts[0].Text, "before\n(Left out: the rest of a result that is too large.") {
+		t.Errorf("the parts are %.300v", fmt.Sprint(parts))
 	}
 }
 
@@ -115,11 +152,8 @@ func TestAResultThatIsCut(t *testing.T) {
 		output string
 		want   []event.Part
 	}{
-		"the only image":      {`[{"type":"image","mimeType":"image/png","data":"` + pngData + long + `"}]`, nil},
-		"an image with _meta": {`[{"_meta":"a","type":"image","data":"` + long + `"}]`, nil},
-		"an image in the end": {
-			`[` + said + `, {"type":"image","data":"` + long + `"}]`, []event.Part{event.Text("before")},
-		},
+		"the only image":       {`[{"type":"image","mimeType":"image/png","data":"` + pngData + long + `"}]`, nil},
+		"an image with _meta":  {`[{"_meta":"a","type":"image","data":"` + long + `"}]`, nil},
 		"a text after images":  {`[` + pngBlock + `,{"type":"text","text":"` + long + `"}]`, []event.Part{png}},
 		"one of several":       {`[` + gifBlock + `,{"data":"` + long + `","type":"image"}]`, []event.Part{gif}},
 		"a list without end":   {`[` + pngBlock + strings.Repeat(" ", len(long)), []event.Part{png}},
@@ -173,9 +207,16 @@ func TestOneImage(t *testing.T) {
 	}
 }
 
+func TestAnEmptyImageIsNoted(t *testing.T) {
+	const want = "(Left out: an image of type image/png without data.)"
+	if got := OfImage("image/png", nil, 0); got != want {
+		t.Errorf("the result is %q", got)
+	}
+}
+
 func TestBlocksAreReadBack(t *testing.T) {
 	data, _ := base64.StdEncoding.DecodeString(pngData)
-	text, err := json.Marshal([]Block{Text("A <plot>"), Image("image/png", data)})
+	text, err := json.Marshal([]Block{Text("A <plot>"), Image("image/png", data), Text("")})
 	if err != nil || !reflect.DeepEqual(Parts(string(text)), []event.Part{event.Text("A <plot>"), png}) {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -200,8 +241,8 @@ func FuzzParts(f *testing.F) {
 				}
 			}
 		}
-		if size > len(text)+800*(1+strings.Count(text, "{")) {
-			t.Errorf("%d bytes become %d", len(text), size)
+		if count := len(Parts(text)); size > len(text)+1500 || count > 2*MaxImages+1 {
+			t.Errorf("%d bytes become %d in %d parts", len(text), size, count)
 		}
 	})
 }
