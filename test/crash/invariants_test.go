@@ -303,10 +303,21 @@ func (e *evidence) checkReleases(v *verdict) {
 				other,
 			)
 		}
-		if e.over(now.UID, now.Name, at.revision) {
+		if e.over(now.UID, now.Name, at.revision) && !e.withdrawn(now.UID) {
 			v.fail(oneConversation, "the Session admitted Turn %s, which the journal has ended", now.Name)
 		}
 	}
+}
+
+// withdrawn reports whether the journal has ended a Turn before its first step, because it was cancelled while it was
+// queued. The Session may be admitting it at that time, in a request that is still on its way: no step of it may follow
+// then, which journalWhole holds, since the entry is that of its first step.
+func (e *evidence) withdrawn(uid types.UID) bool {
+	return slices.ContainsFunc(e.entries, func(at version[*written]) bool {
+		s := at.object.Spec
+		return s.Final && s.Turn != nil && s.Turn.UID == uid && s.Transition != nil && s.Transition.Plan != nil &&
+			s.Transition.Plan.Step == 0
+	})
 }
 
 // conversation is the Session that a Turn had begun in before a revision; empty for none.
