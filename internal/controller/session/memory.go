@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // memory is the in-memory state about Sessions: the UID of each name, and the version of the last own write.
@@ -20,8 +22,8 @@ type known struct {
 	// found that it cannot be appended to.
 	whole bool
 	looks int
-	// admitted is the Turn that this process has admitted last.
-	admitted types.UID
+	// admitted is the last admission by this process.
+	admitted v1alpha1.ActiveTurn
 	// behindSince is when the cache was first found to lag the last own write; zero while it does not.
 	behindSince time.Time
 }
@@ -41,8 +43,8 @@ func (m *memory) see(key types.NamespacedName, uid types.UID) (old types.UID, re
 	return before.uid, ok
 }
 
-// admit records the Turn that this process is about to admit; empty for none.
-func (m *memory) admit(key types.NamespacedName, turn types.UID) {
+// admit records an admission that this process is about to write; the zero value for none.
+func (m *memory) admit(key types.NamespacedName, turn v1alpha1.ActiveTurn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.byKey[key]
@@ -50,12 +52,12 @@ func (m *memory) admit(key types.NamespacedName, turn types.UID) {
 	m.byKey[key] = k
 }
 
-// hasAdmitted reports whether this process has admitted the Turn to the Session with the UID.
-func (m *memory) hasAdmitted(key types.NamespacedName, uid, turn types.UID) bool {
+// hasAdmitted reports whether the admission that a Session shows is one by this process.
+func (m *memory) hasAdmitted(key types.NamespacedName, uid types.UID, shown *v1alpha1.ActiveTurn) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.byKey[key]
-	return k.uid == uid && k.admitted == turn
+	return k.uid == uid && shown != nil && k.admitted.UID == shown.UID && k.admitted.AdmittedAt.Equal(shown.AdmittedAt)
 }
 
 // wrote records the version of the last own write.

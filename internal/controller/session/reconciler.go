@@ -302,7 +302,8 @@ func (s *scope) isForeign(t *v1alpha1.Turn) bool {
 
 // Admitted reports whether this process has admitted the Turn to the Session.
 func (r *Reconciler) Admitted(session *v1alpha1.Session, turn types.UID) bool {
-	return r.known.hasAdmitted(client.ObjectKeyFromObject(session), session.UID, turn)
+	active := session.Status.ActiveTurn
+	return active != nil && active.UID == turn && r.known.hasAdmitted(client.ObjectKeyFromObject(session), session.UID, active)
 }
 
 // admit makes the next Turn the active one, if the Session can be used and there is a slot.
@@ -351,11 +352,11 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	s.session.Status.ObservedGeneration = s.session.Generation
 	if active := s.session.Status.ActiveTurn; active != nil && (s.base.Status.ActiveTurn == nil ||
 		s.base.Status.ActiveTurn.UID != active.UID) {
-		r.known.admit(key, active.UID)
+		r.known.admit(key, *active)
 	}
 	changed, err := status.Patch(ctx, r.Client, s.base, s.session)
 	if err != nil {
-		r.known.admit(key, "")
+		r.known.admit(key, v1alpha1.ActiveTurn{})
 	}
 	if apierrors.IsConflict(err) {
 		s.requeue = lagRetry

@@ -33,8 +33,9 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 		step := s.memory.of(s.plan().Step)
 		step.begun = step.begun || r.Admitted != nil && r.Admitted(s.session, s.turn.UID)
 	}
-	due := active.AdmittedAt.Add(planDelay)
-	if !r.Clock().Before(due) {
+	due, now := active.AdmittedAt.Add(planDelay), r.Clock()
+	if !now.Before(due) || due.Sub(now) > planDelay {
+		// The clock of the process that has admitted the Turn may be ahead.
 		return writeThenRepeat(writePlan), nil
 	}
 	s.deadline(due)
@@ -61,6 +62,7 @@ func (r *Reconciler) beginNow(ctx context.Context, s *scope, controls *v1alpha1.
 		first.ModelNotFound = config.ModelNotFound
 	}
 	s.start(first)
+	s.fenced = true
 	return writeThenRepeat(writePlan), nil
 }
 

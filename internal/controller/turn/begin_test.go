@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -130,6 +131,50 @@ func TestATurnWithoutAPlanInStatusGoesOn(t *testing.T) {
 				t.Errorf("the journal has %d entries", head)
 			}
 		})
+	}
+}
+
+// TestAnotherProcessThatWritesThePlanStoresSomethingFirst: the first process may have paid for a response that the
+// journal does not accept.
+func TestAnotherProcessThatWritesThePlanStoresSomethingFirst(t *testing.T) {
+	for name, skew := range map[string]time.Duration{"a second later": time.Hour, "with a clock that is behind": -time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t).begin()
+			w.manager(0) // has admitted the Turn
+			second := w.manager(skew)
+			second.until("the plan", func() bool { return w.turn().Status.Plan != nil })
+			second.until("its end", func() bool { return queue.Finished(w.turn()) })
+			if head := w.head(); head != 2 {
+				t.Errorf("the journal has %d entries", head)
+			}
+		})
+	}
+}
+
+// TestATurnThatWasAdmittedMeanwhileIsNotCancelledAsQueued: the Session of the cache does not show the admission.
+func TestATurnThatWasAdmittedMeanwhileIsNotCancelledAsQueued(t *testing.T) {
+	w := newWorld(t).begin()
+	w.cancel()
+	m := w.manager(0)
+	m.Client = interceptor.NewClient(w.client.(client.WithWatch), interceptor.Funcs{
+		Get: func(
+			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+		) error {
+			err := c.Get(ctx, key, o, options...)
+			if session, ok := o.(*v1alpha1.Session); ok {
+				session.Status.ActiveTurn = nil
+			}
+			return err
+		},
+	})
+	next, err := m.pass()
+	if err != nil || next.RequeueAfter == 0 || queue.Finished(w.turn()) {
+		t.Errorf("the pass gives %+v, %v; the Turn is %+v", next, err, w.turn().Status)
+	}
+	m.Client = m.Live.(client.Client)
+	m.until("its end", func() bool { return queue.Finished(w.turn()) })
+	if head := w.head(); head != 1 {
+		t.Errorf("the journal has %d entries", head)
 	}
 }
 

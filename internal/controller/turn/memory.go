@@ -172,7 +172,7 @@ func (m *memory) intend(before, now *v1alpha1.Turn) {
 	var known []v1alpha1.ToolCall
 	if before.Status.Plan != nil && before.Status.Plan.Step == plan.Step {
 		known = before.Status.ToolCalls
-	} else {
+	} else if before.Status.Plan != nil || plan.Step > 1 {
 		m.of(plan.Step).begun = true
 	}
 	if plan.Phase == v1alpha1.PlanPhaseAct {

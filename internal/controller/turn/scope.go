@@ -61,6 +61,8 @@ type scope struct {
 	session *v1alpha1.Session
 	// first is the plan that the Turn has begun with in this pass, while its status has none.
 	first *v1alpha1.TurnProgress
+	// fenced reports whether no process can have called a model for that plan before it is in status.
+	fenced bool
 	// notStored is why an append of a model response that was paid for, or of outcomes of tools, has failed in this pass.
 	notStored error
 	// behind reports whether the cache lags the last own write.

@@ -59,6 +59,9 @@ func (r *Reconciler) write(ctx context.Context, s *scope, decided flow) (flow, e
 		turnstate.LeaveOutMessage(s.turn)
 		s.base = s.turn.DeepCopy()
 		s.memory.intend(before, s.turn)
+		if s.fenced && kind == writePlan {
+			s.memory.of(s.plan().Step).begun = true
+		}
 		if kind == writeTransition && (before.Status.Plan != nil || s.first != nil) {
 			// No process can have closed the next step before it was in the status.
 			s.memory.of(s.plan().Step).lookedUp = true
@@ -76,7 +79,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, decided flow) (flow, e
 func announce(ctx context.Context, before *v1alpha1.Turn, s *scope, kind writeKind) {
 	status := &s.turn.Status
 	level := 1
-	if before.Status.Plan == nil && s.first != nil {
+	if before.Status.Plan == nil && s.first != nil && status.Summary != nil {
 		level = 0
 		queueWait.Observe(status.Summary.StartedAt.Sub(s.turn.CreationTimestamp.Time).Seconds())
 	}

@@ -21,7 +21,10 @@ var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 func pack(payload []byte) ([]byte, error) {
 	var compressed bytes.Buffer
 	compressor := compressors.Get().(*gzip.Writer)
-	defer compressors.Put(compressor)
+	defer func() {
+		compressor.Reset(io.Discard) // keeps no output
+		compressors.Put(compressor)
+	}()
 	compressor.Reset(&compressed)
 	_, err := compressor.Write(payload)
 	if err = errors.Join(err, compressor.Close()); err != nil {
