@@ -122,7 +122,7 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(waits.Reason).To(Equal(v1alpha1.ReasonClientTools))
 		Expect(
 			waits.Message,
-		).To(Equal("Create a ToolResult for each of: 1-1 (ask). Approve or reject with a ToolResult: 1-0 (pay)."))
+		).To(Equal("Approve or reject with a ToolResult: 1-0 (pay). Create a ToolResult for each of: 1-1 (ask)."))
 
 		create(ctx, builder.ToolResult("result", "1-0").In(namespace).Result("paid").Obj())
 		Eventually(accepted(ctx, namespace, "result")).Should(Equal("False DecisionExpected"))

@@ -173,6 +173,9 @@ func (run *Runner) Local(
 	state *Attempt,
 	do func(context.Context) tool.Outcome,
 ) (End, error) {
+	if !t.Local {
+		return End{}, fmt.Errorf("call %s: the Turn is not marked as one whose Jobs are functions", call.ID)
+	}
 	return run.once(ctx, t, call, state, work{
 		abandoned: tool.CallAbandoned(),
 		do:        func(ctx context.Context) (tool.Outcome, error) { return do(ctx), nil },

@@ -48,3 +48,17 @@ func TestACallOfAJobToolInThisProcess(t *testing.T) {
 		})
 	}
 }
+
+// TestACallOfAJobToolElsewhereIsRefused: a Job whose Turn runs in a cluster is no function of this process.
+func TestACallOfAJobToolElsewhereIsRefused(t *testing.T) {
+	b := newBench(t)
+	turn, call := acting(v1alpha1.ToolExecutorJob, v1alpha1.SideEffectAtMostOnce)
+	turn.Local = false
+	_, err := b.Local(t.Context(), turn, call, NewAttempt(&Line{}), func(context.Context) tool.Outcome {
+		t.Error("the call has started")
+		return tool.Outcome{}
+	})
+	if err == nil || b.entries() != 0 {
+		t.Errorf("%v, with %d entries", err, b.entries())
+	}
+}

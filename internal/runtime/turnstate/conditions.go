@@ -195,13 +195,14 @@ func reasonOf(code v1alpha1.ErrorCode) string {
 	return v1alpha1.ReasonFailed
 }
 
-// WaitsFor returns the condition message on the ToolResults that the Turn waits for, and for which calls.
+// WaitsFor returns the condition message on the ToolResults that the Turn waits for, and for which calls. Those of
+// destructive tools come first: a long message is cut.
 func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
-	var results, approvals []string
+	var results, destructive, approvals []string
 	for _, call := range calls {
 		switch name := call.ID + " (" + call.Name + ")"; {
 		case act.AwaitsApproval(call) && slices.Contains(call.Hints, v1alpha1.ToolHintDestructive):
-			approvals = append(approvals, call.ID+" ("+call.Name+", destructive)")
+			destructive = append(destructive, call.ID+" ("+call.Name+", destructive)")
 		case act.AwaitsApproval(call):
 			approvals = append(approvals, name)
 		case call.State == v1alpha1.ToolCallStateWaiting:
@@ -210,12 +211,12 @@ func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
 	}
 	var sentences []string
 	reason = v1alpha1.ReasonApproval
+	if approvals = append(destructive, approvals...); len(approvals) > 0 {
+		sentences = append(sentences, "Approve or reject with a ToolResult: "+strings.Join(approvals, ", ")+".")
+	}
 	if len(results) > 0 || len(approvals) == 0 {
 		reason = v1alpha1.ReasonClientTools
 		sentences = append(sentences, "Create a ToolResult for each of: "+strings.Join(results, ", ")+".")
-	}
-	if len(approvals) > 0 {
-		sentences = append(sentences, "Approve or reject with a ToolResult: "+strings.Join(approvals, ", ")+".")
 	}
 	return reason, strings.Join(sentences, " ")
 }

@@ -293,12 +293,12 @@ func TestTheConditionSaysWhatOthersMustGive(t *testing.T) {
 		"both": {
 			[]v1alpha1.ToolCall{guardedCall("1-0"), ask},
 			v1alpha1.ReasonClientTools,
-			"Create a ToolResult for each of: 1-1 (ask). Approve or reject with a ToolResult: 1-0 (pay).",
+			"Approve or reject with a ToolResult: 1-0 (pay). Create a ToolResult for each of: 1-1 (ask).",
 		},
 		"a destructive one": {
 			[]v1alpha1.ToolCall{guardedCall("1-0"), destructiveCall("1-1")},
 			v1alpha1.ReasonApproval,
-			"Approve or reject with a ToolResult: 1-0 (pay), 1-1 (pay, destructive).",
+			"Approve or reject with a ToolResult: 1-1 (pay, destructive), 1-0 (pay).",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
