@@ -303,7 +303,8 @@ func (s *scope) isForeign(t *v1alpha1.Turn) bool {
 // Admitted reports whether this process has admitted the Turn to the Session.
 func (r *Reconciler) Admitted(session *v1alpha1.Session, turn types.UID) bool {
 	active := session.Status.ActiveTurn
-	return active != nil && active.UID == turn && r.known.hasAdmitted(client.ObjectKeyFromObject(session), session.UID, active)
+	return active != nil && active.UID == turn &&
+		r.known.hasAdmitted(client.ObjectKeyFromObject(session), session.UID, active)
 }
 
 // admit makes the next Turn the active one, if the Session can be used and there is a slot.

@@ -137,7 +137,9 @@ func TestATurnWithoutAPlanInStatusGoesOn(t *testing.T) {
 // TestAnotherProcessThatWritesThePlanStoresSomethingFirst: the first process may have paid for a response that the
 // journal does not accept.
 func TestAnotherProcessThatWritesThePlanStoresSomethingFirst(t *testing.T) {
-	for name, skew := range map[string]time.Duration{"a second later": time.Hour, "with a clock that is behind": -time.Hour} {
+	for name, skew := range map[string]time.Duration{
+		"a second later": time.Hour, "with a clock that is behind": -time.Hour,
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t).begin()
 			w.manager(0) // has admitted the Turn

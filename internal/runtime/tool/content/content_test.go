@@ -136,7 +136,10 @@ func TestAResultDoesNotGrow(t *testing.T) {
 }
 
 func TestATextBeforeAnImageThatIsCut(t *testing.T) {
-	output := `[{"type":"text","text":"before"}, {"type":"image","data":"` + strings.Repeat("A", result.MaxResultBytes) + `"}]`
+	output := `[{"type":"text","text":"before"}, {"type":"image","data":"` + strings.Repeat(
+		"A",
+		result.MaxResultBytes,
+	) + `"}]`
 	text, _ := result.Cut([]byte(output), int64(len(output)))
 	parts := Parts(text)
 	if len(parts) != 1 || !strings.HasPrefix(parts[0].Text, "before\n(Left out: the rest of a result that is too large.") {
