@@ -239,8 +239,7 @@ func (r *Reconciler) showsProgress(a *actScope) bool {
 	began := a.base.Status.Phase != a.turn.Status.Phase
 	next := a.memory.wroteAt.Add(progressInterval)
 	if now := r.Clock(); !began && now.Before(next) {
-		if !sameCalls(a.base.Status.ToolCalls, a.turn.Status.ToolCalls) ||
-			a.base.Status.ObservedGeneration != a.turn.Generation {
+		if !a.shown() {
 			a.deadline(next)
 		}
 		return false
@@ -248,10 +247,15 @@ func (r *Reconciler) showsProgress(a *actScope) bool {
 	return began || r.mayShow(a)
 }
 
+// shown reports whether the status has all that the pass has found.
+func (a *actScope) shown() bool {
+	return a.base.Status.ObservedGeneration == a.turn.Generation &&
+		apiequality.Semantic.DeepEqual(a.base.Status, a.turn.Status)
+}
+
 // mayShow reports whether changes may be written that only show progress. If not, the Turn is woken when they may.
 func (r *Reconciler) mayShow(a *actScope) bool {
-	if a.base.Status.ObservedGeneration == a.turn.Generation &&
-		apiequality.Semantic.DeepEqual(a.base.Status, a.turn.Status) {
+	if a.shown() {
 		return true
 	}
 	key := a.key()

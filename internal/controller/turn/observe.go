@@ -294,17 +294,3 @@ func (r *Reconciler) endViolation(ctx context.Context, a *actScope) (flow, error
 func nowSeconds(now time.Time) metav1.Time {
 	return metav1.NewTime(now.Truncate(time.Second))
 }
-
-// sameCalls reports whether two lists of calls are equal.
-func sameCalls(a, b []v1alpha1.ToolCall) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].State != b[i].State || a[i].Reason != b[i].Reason || a[i].Attempt != b[i].Attempt ||
-			a[i].PodUID != b[i].PodUID {
-			return false
-		}
-	}
-	return true
-}

@@ -61,6 +61,26 @@ func TestAWaitIsShownWithoutAShare(t *testing.T) {
 	})
 }
 
+// TestWhatIsNotShownYetIsShownWithinASecond: whatever differs, no other event has to come.
+func TestWhatIsNotShownYetIsShownWithinASecond(t *testing.T) {
+	w := newWorld(t)
+	w.begin(builder.ClientTool("ask").Obj())
+	m := w.manager(0)
+	m.until("the wait", w.shows("ask", v1alpha1.ToolCallStateWaiting))
+	turn := w.turn()
+	shown := turn.Status.Summary.Calls
+	turn.Status.Summary.Calls = "9/9" // as if it was not the newest one
+	w.updateStatus(turn)
+	next, err := m.pass()
+	if err != nil || next.RequeueAfter <= 0 || next.RequeueAfter > progressInterval {
+		t.Fatalf("the pass gives %+v, %v", next, err)
+	}
+	w.sleep(next.RequeueAfter)
+	if _, err := m.pass(); err != nil || w.turn().Status.Summary.Calls != shown {
+		t.Errorf("the status has %q, %v; want %q", w.turn().Status.Summary.Calls, err, shown)
+	}
+}
+
 // busyManager is a manager that has just used its share of progress writes, and its queue of Turns that were woken.
 func (w *world) busyManager() (*manager, workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	w.t.Helper()

@@ -260,22 +260,3 @@ func TestOnlyResultsThatAreOpenOrWereJustAcceptedWakeTheirTurn(t *testing.T) {
 		}
 	}
 }
-
-func TestSameCalls(t *testing.T) {
-	base := []v1alpha1.ToolCall{{ID: "1-0", State: v1alpha1.ToolCallStatePending, Reason: "Gated", Attempt: 1}}
-	for name, change := range map[string]func(*v1alpha1.ToolCall){
-		"state":   func(c *v1alpha1.ToolCall) { c.State = v1alpha1.ToolCallStateRunning },
-		"reason":  func(c *v1alpha1.ToolCall) { c.Reason = "Starting" },
-		"attempt": func(c *v1alpha1.ToolCall) { c.Attempt = 2 },
-		"pod":     func(c *v1alpha1.ToolCall) { c.PodUID = "p" },
-	} {
-		other := []v1alpha1.ToolCall{base[0]}
-		change(&other[0])
-		if sameCalls(base, other) {
-			t.Errorf("another %s counts as the same", name)
-		}
-	}
-	if !sameCalls(base, []v1alpha1.ToolCall{base[0]}) || sameCalls(base, nil) {
-		t.Error("equal lists differ, or lists of another length do not")
-	}
-}
