@@ -116,7 +116,7 @@ func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 }
 
 // admittedMeanwhile reports whether the Session has admitted the Turn, which the cache does not show yet: it may have
-// begun without a plan in its status. A watch event of the Session wakes the Turn; a deadline does if there is none.
+// begun without a plan in its status. A watch event of the Session wakes the Turn, or else a deadline.
 func (r *Reconciler) admittedMeanwhile(ctx context.Context, s *scope) (bool, error) {
 	session := &v1alpha1.Session{}
 	key := types.NamespacedName{Namespace: s.turn.Namespace, Name: s.turn.Spec.SessionRef.Name}

@@ -18,7 +18,7 @@ type Config struct {
 	Blocker *config.Blocker
 	// Effective is the merged configuration of the layers.
 	Effective config.Effective
-	// Model to call; nil if there is none.
+	// Model to call; nil for a Turn without a Model.
 	Model *v1alpha1.Model
 	// ModelNotFound is the name of the Model that the controls name and that does not exist; empty for none (CFG-07).
 	ModelNotFound string

@@ -2,7 +2,7 @@ package format
 
 // SettledRef is the result of a call that counts.
 type SettledRef struct {
-	// Ordinal of the part; 0 means that there is none.
+	// Ordinal of the part; 0 for a part that is not in the journal.
 	Ordinal int64
 	// Call that was settled.
 	Call SettledCall
@@ -18,10 +18,10 @@ func (r SettledRef) ByOthers() bool {
 
 // ClaimRef is the claim of a call.
 type ClaimRef struct {
-	// Ordinal of the claim; 0 means that there is none.
+	// Ordinal of the claim; 0 for a call without a claim.
 	Ordinal int64
 	// Call that is claimed, with its holder.
 	Call ClaimedCall
-	// Settled is the result of the claimed call; its Ordinal is 0 while there is none.
+	// Settled is the result of the claimed call; its Ordinal is 0 until the call has one.
 	Settled SettledRef
 }

@@ -131,7 +131,7 @@ func nestsImages(model string) bool {
 	return sinceGemini3(model)
 }
 
-// sinceGemini3 reports whether a model is none of those before Gemini 3.
+// sinceGemini3 reports whether a model is not one of those known to be older than Gemini 3.
 func sinceGemini3(model string) bool {
 	model = strings.TrimPrefix(model, "models/")
 	for _, older := range []string{"gemini-1.", "gemini-2.", "gemma-"} {
