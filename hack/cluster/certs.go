@@ -12,6 +12,9 @@ import (
 	"math/big"
 	"net"
 	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // certificateLife is long because nothing renews: a development cluster is thrown away long before.
@@ -36,21 +39,9 @@ func newAuthority(name string) (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the authority's key: %w", err)
 	}
-	template, err := certificateTemplate(identity{name: name})
-	if err != nil {
-		return nil, err
-	}
-	template.IsCA = true
-	template.BasicConstraintsValid = true
-	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
-	template.ExtKeyUsage = nil
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	certificate, err := cert.NewSelfSignedCACert(cert.Config{CommonName: name}, key)
 	if err != nil {
 		return nil, fmt.Errorf("making the authority's certificate: %w", err)
-	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
 	}
 	return &authority{certificate: certificate, key: key}, nil
 }
@@ -69,12 +60,12 @@ func (a *authority) issue(id identity) (certificate, key []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the certificate of %s: %w", id.name, err)
 	}
-	key, err = encodeKey(private)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key, err
+	key, err = keyutil.MarshalPrivateKeyToPEM(private)
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der}), key, err
 }
 
 func (a *authority) certificatePEM() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
+	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: a.certificate.Raw})
 }
 
 func certificateTemplate(id identity) (*x509.Certificate, error) {
@@ -106,14 +97,6 @@ func certificateTemplate(id identity) (*x509.Certificate, error) {
 	return template, nil
 }
 
-func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
-}
-
 // identities are the holders of certificates in a cluster, by the file's name.
 func (c *cluster) identities() map[string]identity {
 	return map[string]identity{
@@ -136,7 +119,7 @@ func (c *cluster) writeCredentials() (token string, err error) {
 	if err != nil {
 		return "", err
 	}
-	caKey, err := encodeKey(ca.key)
+	caKey, err := keyutil.MarshalPrivateKeyToPEM(ca.key)
 	if err != nil {
 		return "", err
 	}
@@ -170,12 +153,12 @@ func signingKeys() (private, public []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the service accounts' key: %w", err)
 	}
-	if private, err = encodeKey(key); err != nil {
+	if private, err = keyutil.MarshalPrivateKeyToPEM(key); err != nil {
 		return nil, nil, err
 	}
 	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encoding the service accounts' public key: %w", err)
 	}
-	return private, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil
+	return private, pem.EncodeToMemory(&pem.Block{Type: keyutil.PublicKeyBlockType, Bytes: der}), nil
 }

@@ -170,7 +170,7 @@ func TestKubeconfigsHoldATokenOrACertificate(t *testing.T) {
 	}
 }
 
-func TestEveryDaemonIsToldPathsOfItsOwnCluster(t *testing.T) {
+func TestEveryDaemonGetsPathsOfItsOwnCluster(t *testing.T) {
 	c := testCluster(t, "one", 0)
 	for _, d := range c.daemons() {
 		line := strings.Join(append([]string{d.program}, d.args...), " ")

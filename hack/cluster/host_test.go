@@ -20,7 +20,7 @@ a line of another shape
 	}
 }
 
-func TestOnlyTheNetworksOwnResultsAreTaken(t *testing.T) {
+func TestOnlyResultsOfTheOwnNetworkAreUsed(t *testing.T) {
 	ours, theirs := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	all := []string{
 		"capstan-e2e-" + ours + "-eth0",

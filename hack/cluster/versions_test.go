@@ -18,7 +18,7 @@ func TestVersionsAreThoseOfTheModuleFile(t *testing.T) {
 	} {
 		required := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + ` (\S+)$`).FindSubmatch(content)
 		if required == nil || string(required[1]) != version {
-			t.Errorf("go.mod requires %s as %q, versions.go says %s", module, required, version)
+			t.Errorf("go.mod requires %s as %q, versions.go reports %s", module, required, version)
 		}
 	}
 }
@@ -31,7 +31,7 @@ func TestCacheDirectoryNamesEveryVersion(t *testing.T) {
 	}
 }
 
-func TestLinkFlagsSayTheVersion(t *testing.T) {
+func TestLinkFlagsSetTheVersion(t *testing.T) {
 	flags := kubernetesLinkFlags()
 	for _, want := range []string{".gitVersion=v1.37.1", ".gitMajor=1 ", ".gitMinor=37"} {
 		if !strings.Contains(flags+" ", want) {

@@ -50,7 +50,7 @@ func TestBothDirectionsAndTheirEndsArePassedOn(t *testing.T) {
 	}
 }
 
-func TestAConnectionToNobodyIsClosed(t *testing.T) {
+func TestAConnectionWithoutAServerIsClosed(t *testing.T) {
 	gone, front := listen(t), listen(t)
 	address := gone.Addr().String()
 	gone.Close()

@@ -177,7 +177,7 @@ func TestBadSpecsAreRefused(t *testing.T) {
 			test.spoil(&spec)
 			err := Write(filepath.Join(t.TempDir(), "image.tar"), spec)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error is %v, want one that says %q", err, test.want)
+				t.Errorf("error is %v, want one with %q", err, test.want)
 			}
 		})
 	}
