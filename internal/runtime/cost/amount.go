@@ -1,52 +1,34 @@
 package cost
 
 import (
-	"math/big"
-	"strings"
+	"regexp"
+
+	"github.com/shopspring/decimal"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-const (
-	// pricePlaces are the places that a price may have.
-	pricePlaces = 6
-	// amountPlaces are the places of an amount: those of a price, and those of a token's share of a million.
-	amountPlaces = pricePlaces + 6
+// What the schema of the API accepts, with any number of digits before the point: no sign, and no exponent, by which a
+// short text could stand for a number of a million digits.
+var (
+	pricePattern  = regexp.MustCompile(`^[0-9]+([.][0-9]{1,6})?$`)
+	amountPattern = regexp.MustCompile(`^[0-9]+([.][0-9]{1,12})?$`)
 )
 
-// parse reads a decimal as a whole number of its last place. It accepts the same values as the schema of the API, and
-// no sign, exponent or rounding.
-func parse(text string, places int) (*big.Int, bool) {
-	whole, fraction, point := strings.Cut(text, ".")
-	if whole == "" || point && fraction == "" || len(fraction) > places || !digits(whole) || !digits(fraction) {
-		return nil, false
-	}
-	return new(big.Int).SetString(whole+fraction+strings.Repeat("0", places-len(fraction)), 10)
-}
+// perMillion moves the decimal point from a million tokens to one.
+const perMillion = -6
 
-// digits reports whether a text consists of digits.
-func digits(text string) bool {
-	return strings.Trim(text, "0123456789") == ""
-}
-
-// format writes a whole number of the last place of an amount as a decimal, without insignificant zeros.
-func format(amount *big.Int) string {
-	text := amount.String()
-	if missing := amountPlaces + 1 - len(text); missing > 0 {
-		text = strings.Repeat("0", missing) + text
+// parse reads a decimal that matches a pattern.
+func parse(text string, pattern *regexp.Regexp) (decimal.Decimal, bool) {
+	if !pattern.MatchString(text) {
+		return decimal.Zero, false
 	}
-	whole, fraction := text[:len(text)-amountPlaces], strings.TrimRight(text[len(text)-amountPlaces:], "0")
-	if fraction == "" {
-		return whole
-	}
-	return whole + "." + fraction
+	value, err := decimal.NewFromString(text)
+	return value, err == nil
 }
 
 // times returns the cost of a number of tokens at a price.
-func times(tokens int64, price v1alpha1.Price) (*big.Int, bool) {
-	each, ok := parse(string(price), pricePlaces)
-	if !ok {
-		return nil, false
-	}
-	return each.Mul(each, big.NewInt(tokens)), true
+func times(tokens int64, price v1alpha1.Price) (decimal.Decimal, bool) {
+	each, ok := parse(string(price), pricePattern)
+	return each.Mul(decimal.NewFromInt(tokens)).Shift(perMillion), ok
 }

@@ -2,9 +2,10 @@ package cost
 
 import (
 	"cmp"
-	"math/big"
 	"slices"
 	"strings"
+
+	"github.com/shopspring/decimal"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -23,7 +24,7 @@ func Of(price *v1alpha1.ModelPrice, usage model.Usage) *v1alpha1.Cost {
 	input, output := max(usage.InputTokens, 0), max(usage.OutputTokens, 0)
 	read := min(max(usage.CacheReadTokens, 0), input)
 	written := min(max(usage.CacheWriteTokens, 0), input-read)
-	sum := new(big.Int)
+	sum := decimal.Zero
 	for _, part := range []struct {
 		tokens int64
 		price  v1alpha1.Price
@@ -37,9 +38,9 @@ func Of(price *v1alpha1.ModelPrice, usage model.Usage) *v1alpha1.Cost {
 		if !ok {
 			return nil
 		}
-		sum.Add(sum, amount)
+		sum = sum.Add(amount)
 	}
-	return &v1alpha1.Cost{Currency: price.Currency, Amount: format(sum)}
+	return &v1alpha1.Cost{Currency: price.Currency, Amount: sum.String()}
 }
 
 // Add adds costs to costs, by currency, in the order of the currencies. It changes neither list. If there are more
@@ -56,12 +57,12 @@ func Add(to []v1alpha1.Cost, more ...v1alpha1.Cost) ([]v1alpha1.Cost, bool) {
 			sums = slices.Insert(sums, i, c)
 			continue
 		}
-		sum, known := parse(sums[i].Amount, amountPlaces)
-		amount, ok := parse(c.Amount, amountPlaces)
+		sum, known := parse(sums[i].Amount, amountPattern)
+		amount, ok := parse(c.Amount, amountPattern)
 		if !known || !ok {
 			return to, false
 		}
-		sums[i].Amount = format(sum.Add(sum, amount))
+		sums[i].Amount = sum.Add(amount).String()
 	}
 	if len(sums) > MaxCurrencies {
 		return to, false

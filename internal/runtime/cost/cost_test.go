@@ -138,9 +138,9 @@ func TestCostsAddUpByCurrency(t *testing.T) {
 			append(slices.Clone(full[:3]), v1alpha1.Cost{Currency: "USD", Amount: "1.000000000001"}),
 			true,
 		},
-		"no room":      {full, []v1alpha1.Cost{usd, {Currency: "JPY", Amount: "1"}}, full, false},
-		"what is none": {full, []v1alpha1.Cost{{Currency: "USD", Amount: "-1"}}, full, false},
-		"to what somebody changed": {
+		"no room":           {full, []v1alpha1.Cost{usd, {Currency: "JPY", Amount: "1"}}, full, false},
+		"an invalid amount": {full, []v1alpha1.Cost{{Currency: "USD", Amount: "-1"}}, full, false},
+		"to a changed status": {
 			[]v1alpha1.Cost{{Currency: "USD", Amount: "much"}},
 			[]v1alpha1.Cost{usd},
 			[]v1alpha1.Cost{{Currency: "USD", Amount: "much"}},
