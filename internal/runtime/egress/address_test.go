@@ -3,6 +3,8 @@ package egress
 import (
 	"net/netip"
 	"testing"
+
+	"code.dny.dev/ssrf"
 )
 
 func TestOnlyPublicAddressesArePublic(t *testing.T) {
@@ -71,7 +73,7 @@ func TestOnlyPublicAddressesArePublic(t *testing.T) {
 		}
 	}
 	if public(netip.Addr{}) {
-		t.Error("the address that is none is public")
+		t.Error("an invalid address is public")
 	}
 }
 
@@ -125,7 +127,7 @@ func FuzzAddresses(f *testing.F) {
 				}
 			}
 		}
-		if b := a.As16(); nat64.Contains(a) && !public(netip.AddrFrom4([4]byte(b[12:]))) {
+		if b := a.As16(); ssrf.IPv6NAT64Prefix.Contains(a) && !public(netip.AddrFrom4([4]byte(b[12:]))) {
 			t.Errorf("%s stands for an address that is not public", a)
 		}
 	})

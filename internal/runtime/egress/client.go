@@ -108,10 +108,15 @@ func (c *Client) Deny(places []netip.AddrPort) {
 }
 
 // transport serves one request. It uses no proxy, and sends nothing a second time, because it keeps no connection.
-func (c *Client) transport() *http.Transport {
+// Without roots, servers are trusted by those of the client.
+func (c *Client) transport(roots *x509.CertPool) *http.Transport {
+	settings := c.tls.Clone()
+	if roots != nil {
+		settings.RootCAs = roots
+	}
 	return &http.Transport{
 		DialContext:            c.dial,
-		TLSClientConfig:        c.tls.Clone(),
+		TLSClientConfig:        settings,
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
 		TLSHandshakeTimeout:    c.connect,
 		ResponseHeaderTimeout:  c.header,

@@ -318,7 +318,7 @@ func TestListed(t *testing.T) {
 	}
 }
 
-func TestFailuresAreToldApart(t *testing.T) {
+func TestFailuresAreDistinguished(t *testing.T) {
 	blocked := make(chan struct{})
 	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

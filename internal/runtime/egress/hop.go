@@ -1,12 +1,15 @@
 package egress
 
 import (
+	"crypto/x509"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 const (
@@ -22,6 +25,7 @@ type hop struct {
 	secret  http.Header
 	body    []byte
 	permits func(*url.URL) bool
+	roots   *x509.CertPool
 	plain   bool
 }
 
@@ -38,6 +42,7 @@ func begin(r Request) (*hop, *Error) {
 		secret:  r.Secret,
 		body:    r.Body,
 		permits: r.Permits,
+		roots:   r.Roots,
 		plain:   r.AllowHTTP,
 	}
 	if h.header == nil {
@@ -45,7 +50,7 @@ func begin(r Request) (*hop, *Error) {
 	}
 	for _, header := range []http.Header{h.header, h.secret} {
 		for name, values := range header {
-			if !validName(name) || !validValues(values) {
+			if !httpguts.ValidHeaderFieldName(name) || !valid(values) {
 				return nil, failure(ReasonInvalid, "invalid character in the header %q", name)
 			}
 		}
@@ -187,19 +192,7 @@ func validPort(port string) bool {
 	return err == nil && n > 0
 }
 
-// validName reports whether a text can be the name of a header.
-func validName(name string) bool {
-	for _, r := range name {
-		if r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r) {
-			return false
-		}
-	}
-	return name != ""
-}
-
-// validValues reports whether texts can be the values of a header.
-func validValues(values []string) bool {
-	return !slices.ContainsFunc(values, func(value string) bool {
-		return strings.ContainsFunc(value, func(r rune) bool { return (r < ' ' && r != '\t') || r == 0x7f })
-	})
+// valid reports whether texts can be the values of a header.
+func valid(values []string) bool {
+	return !slices.ContainsFunc(values, func(value string) bool { return !httpguts.ValidHeaderFieldValue(value) })
 }

@@ -34,7 +34,7 @@ func TestAHostThatMayNotBeReachedLooksLikeOneThatDoesNotExist(t *testing.T) {
 	_, missing := c.Do(t.Context(), get("https://b.inside.example/"))
 	hidden, none := failedWith(t, refused, ReasonRefused, false), failedWith(t, missing, ReasonRefused, false)
 	if hidden.Text != strings.Replace(none.Text, "b.inside", "a.inside", 1) {
-		t.Errorf("they are told apart: %q, %q", hidden.Text, none.Text)
+		t.Errorf("the errors differ: %q, %q", hidden.Text, none.Text)
 	}
 	resolver.answers["c.inside.example"] = []string{"fails"}
 	_, failed := c.Do(t.Context(), get("https://c.inside.example/"))
@@ -81,13 +81,13 @@ func TestADeniedAddressIsNotReached(t *testing.T) {
 			_, err := c.Do(t.Context(), get(s.at("/")))
 			if !test.denied {
 				if err != nil || len(told) > 0 {
-					t.Errorf("the error is %v, told %q", err, told)
+					t.Errorf("the error is %v, the operator is notified of %q", err, told)
 				}
 				return
 			}
 			expect(t, err, ReasonRefused, false)
 			if len(told) != 1 || told[0] != "example.com: its addresses are not allowed" {
-				t.Errorf("the operator is told %q", told)
+				t.Errorf("the operator is notified of %q", told)
 			}
 		})
 	}

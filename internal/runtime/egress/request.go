@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net/http"
@@ -29,6 +30,8 @@ type Request struct {
 	// Permits reports whether the request may go to a URL, and where a redirect may lead it. Without it, it may go to
 	// all.
 	Permits func(*url.URL) bool
+	// Roots are the certificates that servers are trusted by instead of Options.Roots; nil for those.
+	Roots *x509.CertPool
 	// AllowHTTP permits an http URL, without encryption. A redirect from https to http is refused all the same.
 	AllowHTTP bool
 	// Timeout of the whole, redirects and body included; 0 for none but the context's.
@@ -102,7 +105,7 @@ func (c *Client) send(ctx context.Context, h *hop) (*http.Response, *Error) {
 		return nil, failure(ReasonInvalid, "invalid method %q", h.method)
 	}
 	request.Header = h.headers()
-	answer, err := c.transport().RoundTrip(request)
+	answer, err := c.transport(h.roots).RoundTrip(request)
 	if err == nil {
 		return answer, nil
 	}

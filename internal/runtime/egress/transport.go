@@ -91,7 +91,7 @@ func (t *transport) send(ctx context.Context, r *http.Request, h *hop) (*http.Re
 	request.URL, request.Header, request.Host, request.Close = h.url, h.headers(), "", true
 	// Without it no transport can send the body a second time.
 	request.GetBody = nil
-	answer, err := t.client.transport().RoundTrip(request)
+	answer, err := t.client.transport(nil).RoundTrip(request)
 	if err != nil {
 		e := t.client.explain(r.Context(), h, connected.Load(), err)
 		e.Sent = connected.Load()

@@ -151,12 +151,12 @@ func TestALibraryReachesListedHostsAndPublicAddressesOnly(t *testing.T) {
 		"a user": {
 			url: "https://hidden:hidden@example.com:" + s.port, options: all, allow: true, want: ReasonInvalid,
 		},
-		"a name that is none": {url: "https://exämple.com", options: all, allow: true, want: ReasonInvalid},
+		"an invalid name": {url: "https://exämple.com", options: all, allow: true, want: ReasonInvalid},
 		"another host on top": {
 			url: s.at("/"), options: all, allow: true, change: func(r *http.Request) { r.Host = "inside.example" },
 			want: ReasonInvalid,
 		},
-		"a header that is none": {
+		"an invalid header": {
 			url: s.at("/"), options: all, allow: true, change: func(r *http.Request) { r.Header["A b"] = []string{"hidden"} },
 			want: ReasonInvalid,
 		},
@@ -284,7 +284,7 @@ func TestABodyIsHandedOnUpToItsLimit(t *testing.T) {
 	}
 }
 
-func TestABodyThatBreaksOffSaysWhy(t *testing.T) {
+func TestABodyThatBreaksOffReportsWhy(t *testing.T) {
 	blocked := make(chan struct{})
 	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "10")
