@@ -14,14 +14,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
+	"github.com/capstan-dev/capstan/internal/runtime/restclient"
 )
 
 const resource = "journalentries"
@@ -43,25 +42,9 @@ func New(client rest.Interface) *Store {
 
 // ForConfig returns a store with its own REST client. It uses the given HTTP client, or a new one if that is nil.
 func ForConfig(config *rest.Config, httpClient *http.Client) (*Store, error) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("adding the Capstan kinds to a scheme: %w", err)
-	}
-	c := rest.CopyConfig(config)
-	c.GroupVersion = &v1alpha1.GroupVersion
-	c.APIPath = "/apis"
-	c.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	c.ContentType = runtime.ContentTypeJSON
-	c.AcceptContentTypes = runtime.ContentTypeJSON
-	if httpClient == nil {
-		var err error
-		if httpClient, err = rest.HTTPClientFor(c); err != nil {
-			return nil, fmt.Errorf("creating the HTTP client of the journal: %w", err)
-		}
-	}
-	client, err := rest.RESTClientForConfigAndClient(c, httpClient)
+	client, err := restclient.ForConfig(config, httpClient, "the journal")
 	if err != nil {
-		return nil, fmt.Errorf("creating the REST client of the journal: %w", err)
+		return nil, err
 	}
 	return New(client), nil
 }
@@ -77,7 +60,7 @@ func EntryName(session types.UID, ordinal int64) string {
 func (k *Store) Get(ctx context.Context, s journal.Session, ordinal int64) (*v1alpha1.JournalEntrySpec, error) {
 	name := EntryName(s.UID, ordinal)
 	result := k.client.Get().Namespace(s.Namespace).Resource(resource).Name(name).Do(ctx)
-	if err := result.Error(); missing(err) {
+	if err := result.Error(); restclient.IsMissing(err) {
 		return nil, journal.ErrNotFound
 	}
 	raw, err := result.Raw()
@@ -114,16 +97,12 @@ func (k *Store) create(
 	ctx context.Context, s journal.Session, e *v1alpha1.JournalEntrySpec, options metav1.CreateOptions,
 ) error {
 	name := EntryName(s.UID, e.Ordinal)
-	no := false
 	entry := &v1alpha1.JournalEntry{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "JournalEntry"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Namespace,
-			Name:      name,
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Session", Name: s.Name, UID: s.UID,
-				Controller: &no, BlockOwnerDeletion: &no,
-			}},
+			Namespace:       s.Namespace,
+			Name:            name,
+			OwnerReferences: restclient.OwnedBySession(s.Name, s.UID),
 		},
 		Spec: *e,
 	}
@@ -137,29 +116,12 @@ func (k *Store) create(
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		return journal.ErrExists
-	case invalid(err):
+	case restclient.IsInvalid(err):
 		return fmt.Errorf("writing JournalEntry %s/%s: %w", s.Namespace, name,
 			errors.Join(journal.ErrRefused, journal.ErrInvalid, err))
-	case refused(err):
+	case restclient.IsRefused(err):
 		return fmt.Errorf("writing JournalEntry %s/%s: %w", s.Namespace, name, errors.Join(journal.ErrRefused, err))
 	default:
 		return fmt.Errorf("writing JournalEntry %s/%s: %w", s.Namespace, name, err)
 	}
-}
-
-// missing reports whether the API server looked for the object and found none. For a kind that it does not serve it
-// returns NotFound too, in another form, and a journal must not appear empty then.
-func missing(err error) bool {
-	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
-}
-
-// invalid reports whether the API server refuses this entry for its content.
-func invalid(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
-}
-
-// refused reports whether the API server responded, wrote nothing, and would reject the same entry again.
-func refused(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) ||
-		apierrors.IsMethodNotSupported(err)
 }

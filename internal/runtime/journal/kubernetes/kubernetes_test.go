@@ -153,10 +153,10 @@ func TestWhatTheAPIServerRefusesIsARefusal(t *testing.T) {
 			s := journal.Session{Namespace: test.namespace, Name: "demo", UID: types.UID("refused " + name)}
 			err := newStore(t).Create(t.Context(), s, test.entry)
 			if !errors.Is(err, journal.ErrRefused) || !test.is(err) {
-				t.Fatalf("creating says %v", err)
+				t.Fatalf("creating returned %v", err)
 			}
 			if _, err := newStore(t).Get(t.Context(), s, 1); !errors.Is(err, journal.ErrNotFound) {
-				t.Fatalf("reading says %v", err)
+				t.Fatalf("reading returned %v", err)
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func TestAKindThatIsNotServedIsNoEmptyLog(t *testing.T) {
 	}
 	_, err = store.Get(t.Context(), journal.Session{Namespace: "default", Name: "demo", UID: "nobody"}, 1)
 	if err == nil || errors.Is(err, journal.ErrNotFound) {
-		t.Fatalf("reading a kind that is not served says %v", err)
+		t.Fatalf("reading a kind that is not served returned %v", err)
 	}
 }
 
@@ -240,10 +240,10 @@ func TestALostConnectionIsNoRefusal(t *testing.T) {
 		entry(1),
 	); err == nil || errors.Is(err, journal.ErrRefused) ||
 		errors.Is(err, journal.ErrExists) {
-		t.Fatalf("creating says %v", err)
+		t.Fatalf("creating returned %v", err)
 	}
 	if _, err := store.Get(t.Context(), s, 1); err == nil || errors.Is(err, journal.ErrNotFound) {
-		t.Fatalf("reading says %v", err)
+		t.Fatalf("reading returned %v", err)
 	}
 }
 
@@ -252,10 +252,10 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	cancel()
 	s := journal.Session{Namespace: "default", Name: "demo", UID: "ended"}
 	if err := newStore(t).Create(ctx, s, entry(1)); !errors.Is(err, context.Canceled) {
-		t.Fatalf("creating says %v", err)
+		t.Fatalf("creating returned %v", err)
 	}
 	if _, err := newStore(t).Get(ctx, s, 1); !errors.Is(err, context.Canceled) {
-		t.Fatalf("reading says %v", err)
+		t.Fatalf("reading returned %v", err)
 	}
 }
 
