@@ -20,7 +20,7 @@ func TestDroppedCallsLeaveTheContentToo(t *testing.T) {
 	}
 }
 
-func TestTidyKeepsOnlyContentThatSaysMore(t *testing.T) {
+func TestTidyKeepsOnlyContentWithMoreThanText(t *testing.T) {
 	thought := func(n int) Content {
 		return ReasoningPart(event.Reasoning{Kind: "k", Data: strings.Repeat("x", n)})
 	}

@@ -88,7 +88,7 @@ func isOpenAI(baseURL string) bool {
 	return strings.HasSuffix("."+strings.ToLower(strings.TrimSuffix(address.Hostname(), ".")), ".openai.com")
 }
 
-// Name is the provider's name of a Model: spec.model, otherwise the name of the object.
+// Name is the provider's name of a Model: spec.model, otherwise the name of the object; empty for no Model.
 func Name(m *v1alpha1.Model) string {
 	if m.Spec.Model != "" {
 		return m.Spec.Model

@@ -24,7 +24,7 @@ func someModel(provider v1alpha1.ModelProvider) *v1alpha1.Model {
 
 func TestRegistryGivesTheDriverOfTheProvider(t *testing.T) {
 	registry := Registry{
-		"One": func(*v1alpha1.Model, Access) (Driver, error) { return nil, errors.New("the wrong factory was asked") },
+		"One": func(*v1alpha1.Model, Access) (Driver, error) { return nil, errors.New("the wrong factory was called") },
 		"Two": func(*v1alpha1.Model, Access) (Driver, error) { return silent{}, nil },
 	}
 	driver, err := registry.Driver(someModel("Two"), Access{})
@@ -43,7 +43,7 @@ func TestTheCodeOfAModelWithoutADriverIsModelUnavailable(t *testing.T) {
 			t.Fatalf("Driver of provider %s = %v, %v", provider, driver, err)
 		}
 		if !strings.Contains(unavailable.Cause.Error(), says) {
-			t.Errorf("cause %q does not say %s", unavailable.Cause, says)
+			t.Errorf("cause %q does not contain %s", unavailable.Cause, says)
 		}
 		if code := CodeOf(err); code != v1alpha1.ErrorCodeModelUnavailable || !strings.Contains(err.Error(), `"some"`) {
 			t.Errorf("the code of %q is %s", err, code)

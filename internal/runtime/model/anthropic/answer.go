@@ -168,13 +168,13 @@ func (a *answer) response(asked string) model.Response {
 		r.Model = asked
 	}
 	for _, c := range a.calls {
-		r.ToolCalls = append(r.ToolCalls, model.ToolCall{ProviderID: c.id, Name: c.name, Arguments: c.given()})
+		r.ToolCalls = append(r.ToolCalls, model.ToolCall{ProviderID: c.id, Name: c.name, Arguments: c.receivedArguments()})
 	}
 	return r
 }
 
-// given are the arguments received so far, byte for byte.
-func (c *call) given() string {
+// receivedArguments are the arguments received so far, byte for byte.
+func (c *call) receivedArguments() string {
 	if c.arguments.Len() == 0 && c.ended {
 		return c.initial
 	}
@@ -184,7 +184,7 @@ func (c *call) given() string {
 // complete is a response that the model has ended.
 func (a *answer) complete(asked, key string) (*model.Response, error) {
 	r := a.response(asked)
-	r.FinishReason = provider.Words(a.finish, key)
+	r.FinishReason = provider.SafeCode(a.finish, key)
 	switch sdk.StopReason(a.finish) {
 	case sdk.StopReasonMaxTokens:
 		return provider.CutShort(name, a.cut(r))

@@ -109,7 +109,7 @@ func TestAnAnswerIsPutTogether(t *testing.T) {
 			},
 			model.Response{Text: "I", FinishReason: "refusal", Usage: whole},
 		},
-		"events and blocks that nobody knows": {
+		"unknown events and blocks": {
 			[]string{
 				start, `{"type":"news","index":7}`,
 				`{"type":"content_block_start","index":0,"content_block":{"type":"hologram","data":"x"}}`,
@@ -121,7 +121,7 @@ func TestAnAnswerIsPutTogether(t *testing.T) {
 			},
 			model.Response{Text: "Hi", FinishReason: "end_turn", Usage: whole},
 		},
-		"a word for the end that is none": {
+		"an unknown finish reason": {
 			[]string{start, textStart(0), text(0, "Hi"), ends("<" + key + ">"), stop},
 			model.Response{Text: "Hi", Usage: whole},
 		},
@@ -282,7 +282,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 			refuses(529, "overloaded_error", "Overloaded"), v1alpha1.ErrorCodeProviderUnavailable, true, 0, "overloaded (529)",
 		},
 		"an odd status": {sends(418, "text/plain", echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(418)"},
-		"an error that is none": {
+		"an error without an error": {
 			sends(400, "application/json", `{"error":`+"\""+echo), v1alpha1.ErrorCodeProcessingError, false, 0, "(400)",
 		},
 		"a key for a word": {refuses(400, key, key+": no"), v1alpha1.ErrorCodeProcessingError, false, 0, "(400)"},
@@ -369,7 +369,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 				t.Errorf("%q has the code %s, want %s", err, got, test.code)
 			}
 			if !strings.Contains(err.Error(), test.says) || len(err.Error()) > 200 {
-				t.Errorf("the error is %q, which does not say %q, or says too much", err, test.says)
+				t.Errorf("the error is %q, which does not contain %q, or says too much", err, test.says)
 			}
 			var own *provider.Error
 			if known := errors.As(
@@ -386,7 +386,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestAnswersOfNoSense(t *testing.T) {
+func TestMalformedResponses(t *testing.T) {
 	for _, event := range []string{
 		`{"type":"message_start","message":null}`, `{"type":"message_start","message":[]}`,
 		`{"type":"message_start","message":{"content":{},"usage":1}}`,

@@ -92,7 +92,7 @@ func (d *driver) kind(t told) string {
 		spent.MatchString(message):
 		return provider.KindQuota
 	}
-	word := provider.Words(t.Type, d.key)
+	word := provider.SafeCode(t.Type, d.key)
 	// Only an invalid request has such a field.
 	field, _, found := strings.Cut(t.Message, ":")
 	if found && word == string(sdk.ErrorTypeInvalidRequestError) && fieldName.MatchString(field) &&

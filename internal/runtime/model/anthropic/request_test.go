@@ -189,7 +189,8 @@ func normal(t *testing.T, raw []byte) string {
 	return string(sorted)
 }
 
-func TestASchemaThatIsNoneIsRefusedBeforeAnythingIsSent(t *testing.T) {
+// TestASchemaThatIsNullIsRefusedBeforeAnythingIsSent: other providers take it for one that allows everything.
+func TestASchemaThatIsNullIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	d := newDouble(t, streams())
 	for _, schema := range []string{"{", "null", "[]", "true"} {
 		r := simple()
@@ -271,7 +272,7 @@ func TestTheProvidersOwnAddressIsTheDefault(t *testing.T) {
 		DefaultBaseURL,
 		own,
 	) {
-		t.Errorf("the runtime takes %s for the provider's address", own)
+		t.Errorf("the runtime considers %s the provider's address", own)
 	}
 }
 

@@ -135,7 +135,7 @@ func (d *driver) reason(body *sdk.MessageNewParams, elsewhere bool) (thinks bool
 	if g.budget && elsewhere {
 		effort = ""
 	}
-	asked, thinking := g.told(effort)
+	asked, thinking := g.thinkingFor(effort)
 	body.MaxTokens = DefaultMaxOutputTokens
 	if thinking {
 		body.MaxTokens = ThinkingMaxOutputTokens
@@ -161,9 +161,9 @@ func (d *driver) reason(body *sdk.MessageNewParams, elsewhere bool) (thinks bool
 	return thinking || !known
 }
 
-// told reports whether an effort requests thinking from a model of the generation, and whether the model then thinks,
-// if there is room for it.
-func (g generation) told(effort v1alpha1.ReasoningEffort) (asked, thinks bool) {
+// thinkingFor reports whether an effort requests thinking from a model of the generation, and whether the model then
+// thinks, if there is room for it.
+func (g generation) thinkingFor(effort v1alpha1.ReasoningEffort) (asked, thinks bool) {
 	asked = g.thinks && budgets[effort] > 0
 	return asked, asked || g.byDefault && (effort != v1alpha1.ReasoningEffortNone || g.always)
 }
@@ -176,7 +176,7 @@ func (d *driver) Reasons(r model.Request) bool {
 		_, major, _, ok := version(strings.ToLower(r.Model))
 		return ok && major >= 5
 	}
-	_, thinks := g.told(d.parameters.ReasoningEffort)
+	_, thinks := g.thinkingFor(d.parameters.ReasoningEffort)
 	if limit := d.parameters.MaxOutputTokens; thinks && g.budget && limit != nil {
 		return int64(*limit)/2 >= minBudget
 	}

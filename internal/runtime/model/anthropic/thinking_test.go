@@ -126,8 +126,8 @@ func TestASchemaThatAnthropicRefusesIsFoundBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-// TestWhatTheProviderSaysOfARefusedRequestIsForTheUser: the error's own text, which is logged, has none of it.
-func TestWhatTheProviderSaysOfARefusedRequestIsForTheUser(t *testing.T) {
+// TestTheProvidersTextAboutARefusedRequestIsForTheUser: the error's own text, which is logged, has none of it.
+func TestTheProvidersTextAboutARefusedRequestIsForTheUser(t *testing.T) {
 	const said = "tools.19.custom.input_schema: JSON schema is invalid"
 	for name, test := range map[string]struct {
 		status     int

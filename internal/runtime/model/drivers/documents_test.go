@@ -157,7 +157,7 @@ func TestTheDocumentNamesTheDefaultAPI(t *testing.T) {
 				t.Errorf("a Model with %+v is called at %s, want %s", spec, r.url, path)
 			}
 			if stored := r.body["store"]; path == "/v1/responses" && stored != false {
-				t.Errorf("the provider is told to store: %v", stored)
+				t.Errorf("the request has store: %v", stored)
 			}
 		}
 	}

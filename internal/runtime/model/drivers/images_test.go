@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 )
 
-// TestWhatProvidersSayOfImages: the sources of the texts are at the phrases in the drivers.
-func TestWhatProvidersSayOfImages(t *testing.T) {
+// TestWhichErrorsOfProvidersAreAboutImages: the sources of the texts are at the phrases in the drivers.
+func TestWhichErrorsOfProvidersAreAboutImages(t *testing.T) {
 	claude := v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderAnthropic}
 	gpt := v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI}
 	chat := v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI, API: v1alpha1.ModelAPIChatCompletions}

@@ -103,7 +103,7 @@ func (a *answer) response(asked string) model.Response {
 // complete is a response that has ended.
 func (a *answer) complete(asked, key string) (*model.Response, error) {
 	r := a.response(asked)
-	r.FinishReason = provider.Words(string(a.finish), key)
+	r.FinishReason = provider.SafeCode(string(a.finish), key)
 	switch a.finish {
 	case genai.FinishReasonStop:
 		return &r, nil
@@ -125,7 +125,7 @@ func (a *answer) complete(asked, key string) (*model.Response, error) {
 // refused is the response to a prompt that a filter has rejected.
 func (a *answer) refused(asked, key string) *model.Response {
 	r := a.response(asked)
-	r.FinishReason = provider.Words(a.blocked, key)
+	r.FinishReason = provider.SafeCode(a.blocked, key)
 	return provider.Filtered(r)
 }
 

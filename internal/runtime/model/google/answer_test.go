@@ -259,8 +259,8 @@ func TestWhatAFilterEndsIsARefusal(t *testing.T) {
 	}
 }
 
-// TestAnswersOfNoSense: some of them the SDK panics over.
-func TestAnswersOfNoSense(t *testing.T) {
+// TestMalformedResponses: some of them the SDK panics over.
+func TestMalformedResponses(t *testing.T) {
 	for _, chunk := range []string{
 		`{"candidates":{}}`, `{"candidates":[null]}`, `{"candidates":"x"}`, `{"candidates":[1]}`,
 		`{"candidates":[{"citationMetadata":[]}]}`,

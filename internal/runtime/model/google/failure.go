@@ -72,7 +72,7 @@ func (d *driver) kind(told genai.APIError) string {
 	case isDailyQuota(told):
 		return provider.KindQuota
 	default:
-		return provider.Words(told.Status, d.key)
+		return provider.SafeCode(told.Status, d.key)
 	}
 }
 

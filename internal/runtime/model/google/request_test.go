@@ -58,9 +58,9 @@ func TestParameters(t *testing.T) {
 	}`)
 }
 
-// TestAModelThatIsNotKnownIsNotToldHowMuchToThink: older models refuse thinkingConfig, and the parameters of later ones
+// TestAnUnknownModelGetsNoThinkingBudget: older models refuse thinkingConfig, and the parameters of later ones
 // are unknown.
-func TestAModelThatIsNotKnownIsNotToldHowMuchToThink(t *testing.T) {
+func TestAnUnknownModelGetsNoThinkingBudget(t *testing.T) {
 	for _, name := range []string{"gemini-2.0-flash", "gemini-4-argon", "gemma-3-27b-it", "gemini-flash-latest"} {
 		r := question()
 		r.Model = name
@@ -299,7 +299,7 @@ func TestAnImageThatNoGeminiReads(t *testing.T) {
 	}
 }
 
-func TestAnImageThatIsNone(t *testing.T) {
+func TestAnInvalidImageIsRefused(t *testing.T) {
 	broken := event.Part{Type: event.PartImage, MediaType: "image/png", Base64: "%%%" + prompt}
 	for name, messages := range map[string][]event.Message{
 		"of the user": {event.NewUserParts([]event.Part{broken})},

@@ -69,7 +69,7 @@ func question() model.Request {
 	return model.Request{Model: "gemini-3-pro", Messages: []event.Message{event.NewUserMessage(prompt)}}
 }
 
-func TestARequestGoesToGoogleUnlessToldOtherwise(t *testing.T) {
+func TestARequestGoesToGoogleByDefault(t *testing.T) {
 	const path = "v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse"
 	for name, test := range map[string]struct{ base, model, want string }{
 		"Google": {"", "gemini-3-pro", "https://generativelanguage.googleapis.com/" + path},
@@ -165,7 +165,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-func TestAModelWhoseNameIsNoneIsNotAskedFor(t *testing.T) {
+func TestAModelWithAnInvalidNameIsNotRequested(t *testing.T) {
 	for _, name := range []string{
 		"", "../files", "a/../b", "gemini?key=x", "gemini&x", "gemini#", "gemini pro", "a%2e", "a..b", "gemini.", "/models/x",
 	} {

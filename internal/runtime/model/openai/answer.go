@@ -125,7 +125,7 @@ func (a *answer) response(asked string) model.Response {
 // complete is a response that the model has ended.
 func (a *answer) complete(asked, key string) (*model.Response, error) {
 	r := a.response(asked)
-	r.FinishReason = provider.Words(a.finish, key)
+	r.FinishReason = provider.SafeCode(a.finish, key)
 	switch strings.ToLower(a.finish) {
 	case finishLength:
 		return provider.CutShort(name, r)

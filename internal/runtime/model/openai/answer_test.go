@@ -126,7 +126,7 @@ func TestAnswers(t *testing.T) {
 		"an end without the last event": {
 			unfinished(delta(`{"content":"Hello"}`), finish("stop")), model.Response{Text: "Hello", FinishReason: "stop"},
 		},
-		"another choice, which nobody asked for": {
+		"another choice, which was not requested": {
 			chunks(
 				delta(`{"content":"Hello"}`), strings.Replace(delta(`{"content":"Bye"}`), `"index":0`, `"index":1`, 1),
 				finish("stop"),
@@ -280,7 +280,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 	}
 }
 
-func TestAnswersOfNoSense(t *testing.T) {
+func TestMalformedResponses(t *testing.T) {
 	for _, chunk := range []string{
 		`{"choices":{}}`, `{"choices":[null]}`, `{"choices":"x"}`, `{"choices":[1]}`, `{"choices":[{"delta":null}]}`,
 		`{"choices":[{"delta":[]}]}`,

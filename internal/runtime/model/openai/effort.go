@@ -134,15 +134,15 @@ func (d *driver) reason(body *sdk.ChatCompletionNewParams) {
 		d.sample(body)
 		return
 	}
-	effort, reasons := r.told(d.parameters.ReasoningEffort, len(body.Tools) > 0)
+	effort, reasons := r.effortFor(d.parameters.ReasoningEffort, len(body.Tools) > 0)
 	body.ReasoningEffort = effort
 	if r.sampled == sampledAlways || r.sampled == sampledWithoutReasoning && !reasons {
 		d.sample(body)
 	}
 }
 
-// told returns the effort for a model, and whether the model then reasons.
-func (r reasoning) told(effort v1alpha1.ReasoningEffort, tools bool) (sent shared.ReasoningEffort, reasons bool) {
+// effortFor returns the effort for a model, and whether the model then reasons.
+func (r reasoning) effortFor(effort v1alpha1.ReasoningEffort, tools bool) (sent shared.ReasoningEffort, reasons bool) {
 	if place, ok := places[effort]; ok {
 		sent = r.efforts[place]
 	}
@@ -164,7 +164,7 @@ func (d *driver) Reasons(request model.Request) bool {
 	if !known {
 		return mayReason(request.Model)
 	}
-	_, reasons := r.told(d.parameters.ReasoningEffort, len(request.Tools) > 0)
+	_, reasons := r.effortFor(d.parameters.ReasoningEffort, len(request.Tools) > 0)
 	return reasons
 }
 

@@ -28,12 +28,12 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 	if raw != nil &&
 		(raw.StatusCode >= http.StatusBadRequest || raw.StatusCode >= http.StatusMultipleChoices && err == nil) {
 		body, _ := io.ReadAll(raw.Body)
-		return d.told(asked, raw.StatusCode, provider.RetryAfter(raw.Header, time.Now()), problemOf(body))
+		return d.failureFor(asked, raw.StatusCode, provider.RetryAfter(raw.Header, time.Now()), problemOf(body))
 	}
 	var within *ssestream.StreamError
 	if errors.As(err, &within) {
 		p := problemOf(within.Event.Data)
-		return d.told(asked, p.status(), 0, p)
+		return d.failureFor(asked, p.status(), 0, p)
 	}
 	if raw != nil && raw.StatusCode < http.StatusMultipleChoices && chunks == 0 && !provider.IsEventStream(raw.Header) {
 		return failure{err: provider.NoStream(name)}
@@ -41,8 +41,8 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 	return failure{err: provider.RequestError(ctx, name, err)}
 }
 
-// told is a failure with a reason from the server.
-func (d *driver) told(asked string, status int, wait time.Duration, p problem) failure {
+// failureFor is a failure with a reason from the server.
+func (d *driver) failureFor(asked string, status int, wait time.Duration, p problem) failure {
 	if word := p.filter(); word != "" {
 		return failure{filtered: word}
 	}
@@ -63,7 +63,9 @@ func (d *driver) told(asked string, status int, wait time.Duration, p problem) f
 // cannot read: github.com/STranslate/STranslate/issues/277 (2024-12). Models that read no images are among them,
 // because a tool may return one unasked: github.com/vllm-project/vllm/issues/11629 (2025-01) for OpenAI,
 // github.com/rikkahub/rikkahub/issues/1433 (2026-07) for DeepSeek, github.com/ollama/ollama/issues/17301 (2026-07) for
-// Ollama, github.com/anomalyco/opencode/issues/47994 (2026-09).
+// Ollama, github.com/anomalyco/opencode/issues/47994 (2026-09). So are more images than a server accepts:
+// github.com/the-open-agent/openagent/issues/874 (2024-06), github.com/vllm-project/vllm/issues/17092 (2025-04),
+// github.com/AgnesAI-Labs/AgnesCode/issues/61 (2026-07), github.com/anomalyco/opencode/issues/47721 (2026-09).
 var (
 	unfetchedImage = []string{
 		"while downloading", "failed to download image", "invalid_image_url", "failed to download multimodal content",
@@ -142,8 +144,8 @@ func (d *driver) kind(p problem) string {
 	case word == provider.KindModelNotFound, word == provider.KindInvalidKey:
 		return word
 	}
-	word = provider.Words(word, d.key)
-	if param := provider.Words(p.Param, d.key); word != "" && param != "" {
+	word = provider.SafeCode(word, d.key)
+	if param := provider.SafeCode(p.Param, d.key); word != "" && param != "" {
 		word += " of " + param
 	}
 	return word

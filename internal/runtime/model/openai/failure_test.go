@@ -176,8 +176,8 @@ func expectProblem(t *testing.T, err error, want string) {
 	}
 }
 
-// TestWhatTheServerSaysOfARefusedRequestIsForTheUser: the error's own text, which is logged, has none of it.
-func TestWhatTheServerSaysOfARefusedRequestIsForTheUser(t *testing.T) {
+// TestTheServersTextAboutARefusedRequestIsForTheUser: the error's own text, which is logged, has none of it.
+func TestTheServersTextAboutARefusedRequestIsForTheUser(t *testing.T) {
 	body := `{"error":{"message":"Unsupported value with ` + key +
 		`","type":"invalid_request_error","param":"temperature","code":"unsupported_value"}}`
 	server := providertest.Serve(t, providertest.Answer{Status: 400, Body: body})

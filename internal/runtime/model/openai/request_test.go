@@ -41,8 +41,9 @@ func TestABareRequest(t *testing.T) {
 	}`)
 }
 
-// TestOnlyOpenAIIsToldWhoTheUserIs: others may refuse the field.
-func TestOnlyOpenAIIsToldWhoTheUserIs(t *testing.T) {
+// TestOnlyOpenAIGetsTheSafetyIdentifier: others may refuse the field.
+// Rules: LLM-10.
+func TestOnlyOpenAIGetsTheSafetyIdentifier(t *testing.T) {
 	r := question()
 	r.User = "0123456789abcdef"
 	providertest.SameJSON(t, sent(t, Options{}, r), `{

@@ -57,7 +57,7 @@ func (d *responsesDriver) Generate(ctx context.Context, r model.Request) (*model
 	}
 	switch {
 	case a.failed != nil:
-		failure := d.told(r.Model, a.failed.status(), 0, *a.failed)
+		failure := d.failureFor(r.Model, a.failed.status(), 0, *a.failed)
 		if failure.filtered != "" {
 			return a.filtered(r.Model, failure.filtered), nil
 		}
@@ -78,7 +78,7 @@ func (d *responsesDriver) Reasons(request model.Request) bool {
 	if !known {
 		return mayReason(request.Model)
 	}
-	_, reasons := r.told(d.parameters.ReasoningEffort, false)
+	_, reasons := r.effortFor(d.parameters.ReasoningEffort, false)
 	return reasons
 }
 

@@ -229,7 +229,7 @@ func (a *items) complete(asked string) (*model.Response, error) {
 		r.FinishReason = reasonFilter
 		return provider.Filtered(r), nil
 	case a.status == statusIncomplete:
-		r.FinishReason = provider.Words(a.reason, "")
+		r.FinishReason = provider.SafeCode(a.reason, "")
 		return provider.CutShort(name, r)
 	case refused:
 		r.FinishReason = finishRefusal

@@ -45,7 +45,7 @@ func (d *responsesDriver) effort(body *responses.ResponseNewParams) {
 	r, known := reasoningOf(body.Model)
 	sampled := !known
 	if known {
-		effort, reasons := r.told(d.parameters.ReasoningEffort, false)
+		effort, reasons := r.effortFor(d.parameters.ReasoningEffort, false)
 		body.Reasoning.Effort = effort
 		sampled = r.sampled == sampledAlways || r.sampled == sampledWithoutReasoning && !reasons
 	}

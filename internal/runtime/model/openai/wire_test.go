@@ -78,7 +78,7 @@ func question() model.Request {
 	return model.Request{Model: "gpt-5", Messages: []event.Message{event.NewUserMessage(prompt)}}
 }
 
-func TestARequestGoesToOpenAIUnlessToldOtherwise(t *testing.T) {
+func TestARequestGoesToOpenAIByDefault(t *testing.T) {
 	for name, test := range map[string]struct{ base, want string }{
 		"OpenAI":         {"", "https://api.openai.com/v1/chat/completions"},
 		"another server": {"https://models.example.org/v1", "https://models.example.org/v1/chat/completions"},

@@ -127,7 +127,7 @@ func same(t *testing.T, name string, got, want *model.Response) {
 	}
 }
 
-func TestNoAnswerSaysWhy(t *testing.T) {
+func TestAnEmptyResponseReportsWhy(t *testing.T) {
 	for kind, want := range map[string]string{
 		"SAFETY": "Someone returned no response: SAFETY", "(429)": "Someone returned no response",
 		"": "Someone returned no response",

@@ -99,7 +99,7 @@ func (e *Error) Tries(usual int32) int32 {
 // provider's own word for it. An error within a response that began well has the status 200, or 0: then the word alone
 // decides.
 func StatusError(provider, model string, status int, retryAfter time.Duration, kind string) error {
-	kind = Words(kind, "")
+	kind = SafeCode(kind, "")
 	number := fmt.Sprintf(" (%d)", status)
 	if status < http.StatusMultipleChoices {
 		// The server sent a word, but no error status.
@@ -227,9 +227,9 @@ func Said(text, secret string) string {
 // maxWords is the longest word of a provider that is passed on.
 const maxWords = 100
 
-// Words returns a provider's own word, such as an error's code, if it can be shown: short, made of letters and their
+// SafeCode returns a provider's own word, such as an error's code, if it can be shown: short, made of letters and their
 // connectors, and without the secret, which a server could have inserted. Otherwise it is empty.
-func Words(text, secret string) string {
+func SafeCode(text, secret string) string {
 	if len(text) > maxWords || secret != "" && strings.Contains(text, secret) {
 		return ""
 	}

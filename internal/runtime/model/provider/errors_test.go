@@ -69,7 +69,7 @@ func TestTheCodesOfStatusErrors(t *testing.T) {
 	}
 }
 
-func TestAWaitBackIntoThePastIsNone(t *testing.T) {
+func TestARetryAfterInThePastIsIgnored(t *testing.T) {
 	var own *Error
 	if err := StatusError("Someone", "large-1", 429, -time.Second, ""); !errors.As(err, &own) || own.RetryAfter != 0 {
 		t.Errorf("the error is %+v", err)
@@ -84,7 +84,7 @@ func TestWords(t *testing.T) {
 			"x", 100,
 		): strings.Repeat("x", 100), strings.Repeat("x", 101): "",
 	} {
-		if got := Words(text, "secret"); got != want {
+		if got := SafeCode(text, "secret"); got != want {
 			t.Errorf("Words(%q) = %q, want %q", text, got, want)
 		}
 	}

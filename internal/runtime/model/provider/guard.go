@@ -78,13 +78,13 @@ func (g guarded) redact(answer *model.Response, asked string) {
 		answer.Model = asked
 	}
 	answer.Content = g.redactContent(*answer)
-	answer.Text = g.without(answer.Text)
+	answer.Text = g.redactText(answer.Text)
 	for i := range answer.ToolCalls {
 		call := &answer.ToolCalls[i]
 		if g.has(call.ProviderID) {
 			call.ProviderID = ""
 		}
-		call.Name, call.Arguments = g.without(call.Name), g.without(call.Arguments)
+		call.Name, call.Arguments = g.redactText(call.Name), g.redactText(call.Arguments)
 	}
 }
 
@@ -101,7 +101,7 @@ func (g guarded) redactContent(answer model.Response) []model.Content {
 		if r := c.Reasoning; r != nil && (g.has(r.ID) || g.has(r.Data) || g.has(r.Summary)) {
 			c.Reasoning = nil
 		}
-		c.Text = g.without(c.Text)
+		c.Text = g.redactText(c.Text)
 		content = append(content, c)
 	}
 	if within < strings.Count(answer.Text, g.key) {
@@ -110,8 +110,8 @@ func (g guarded) redactContent(answer model.Response) []model.Content {
 	return content
 }
 
-// without returns a text with a replacement for the key.
-func (g guarded) without(text string) string {
+// redactText returns a text with a replacement for the key.
+func (g guarded) redactText(text string) string {
 	if !g.has(text) {
 		return text
 	}

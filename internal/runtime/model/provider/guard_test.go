@@ -84,9 +84,9 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 	}
 }
 
-// TestTheKeyIsNotTold: whatever the pieces, what is told of a response only grows, and has too little of the key to be
-// of use.
-func TestTheKeyIsNotTold(t *testing.T) {
+// TestNoStreamedTextHasTheKey: whatever the pieces, the text that is passed on only grows, and has too little of the
+// key to be of use.
+func TestNoStreamedTextHasTheKey(t *testing.T) {
 	const key = "sk-secret-key"
 	for name, test := range map[string]struct{ text, told string }{
 		"no key":              {"what is a secret?", "what is a secret?"},
@@ -106,7 +106,7 @@ func TestTheKeyIsNotTold(t *testing.T) {
 			}))
 			hear := func(p model.Partial) {
 				if !strings.HasPrefix(p.Text, told) {
-					t.Errorf("%s, by %d: told %q after %q", name, size, p.Text, told)
+					t.Errorf("%s, by %d: reported %q after %q", name, size, p.Text, told)
 				}
 				told, calls = p.Text, p.ToolCalls
 			}
@@ -119,7 +119,7 @@ func TestTheKeyIsNotTold(t *testing.T) {
 				test.told, key[:minKey],
 			) ||
 				!calls {
-				t.Errorf("%s, by %d: told %q, with calls %t, want %q", name, size, told, calls, test.told)
+				t.Errorf("%s, by %d: reported %q, with calls %t, want %q", name, size, told, calls, test.told)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func TestACallThatStallsIsEnded(t *testing.T) {
 				}
 				if test.says == "" {
 					if err != nil || got.Text != "whole" || told != len(test.driver) {
-						t.Errorf("%v, %v, told %d times", got, err, told)
+						t.Errorf("%v, %v, reported %d times", got, err, told)
 					}
 					return
 				}

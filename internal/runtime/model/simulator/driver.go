@@ -68,7 +68,7 @@ func (d *driver) answer(r model.Request) (*model.Response, error) {
 	if len(answer.ToolCalls) > 0 {
 		answer.FinishReason = model.FinishToolCalls
 	} else {
-		text, err := say(d.script.Response, current.input, int(iteration-1), values)
+		text, err := respond(d.script.Response, current.input, int(iteration-1), values)
 		if err != nil {
 			return nil, err
 		}
@@ -126,9 +126,9 @@ func wait(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// say returns the text of a response without tool calls, or the error that the script fails with. index counts
+// respond returns the text of a response without tool calls, or the error that the script fails with. index counts
 // iterations from 0.
-func say(response *v1alpha1.SimulatedResponse, input string, index int, values *expander) (string, error) {
+func respond(response *v1alpha1.SimulatedResponse, input string, index int, values *expander) (string, error) {
 	if response == nil {
 		return Greeting, nil
 	}

@@ -159,7 +159,8 @@ func TestText(t *testing.T) {
 	})
 }
 
-func TestErrorIsWhatTheScriptSays(t *testing.T) {
+// Rules: SIM-01.
+func TestErrorIsThatOfTheScript(t *testing.T) {
 	script := v1alpha1.Simulation{
 		Response: &v1alpha1.SimulatedResponse{
 			Type: v1alpha1.SimulatedResponseTypeError,
@@ -333,7 +334,7 @@ func TestTheScriptKnowsTheLocale(t *testing.T) {
 	driver := play(t, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{Text: "{{locale}}"}})
 	answer, err := driver.Generate(t.Context(), model.Request{Locale: "de-CH", Messages: []event.Message{user("hi")}})
 	if err != nil || answer.Text != "de-CH" {
-		t.Errorf("the model says %+v, %v", answer, err)
+		t.Errorf("the model returned %+v, %v", answer, err)
 	}
 }
 
@@ -353,7 +354,7 @@ func TestATextComesInWordByWordOverTheLatency(t *testing.T) {
 			t.Fatalf("Generate = %+v, %v", answer, err)
 		}
 		if want := []string{"One ", "One two ", "One two  ", "One two  three."}; !reflect.DeepEqual(heard, want) {
-			t.Errorf("heard %q, want %q", heard, want)
+			t.Errorf("received %q, want %q", heard, want)
 		}
 		if want := []time.Duration{
 			time.Second,
@@ -364,7 +365,7 @@ func TestATextComesInWordByWordOverTheLatency(t *testing.T) {
 			after,
 			want,
 		) {
-			t.Errorf("heard after %v, want %v", after, want)
+			t.Errorf("received after %v, want %v", after, want)
 		}
 	})
 }

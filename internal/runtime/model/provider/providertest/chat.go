@@ -12,7 +12,8 @@ import (
 // github.com/deepseek-ai/deepseek-harness/discussions/739, 2026-07). What it says of tool messages is from OpenAI's
 // description of the API (openai-go v3.96.0): they have texts alone, as have all messages but those of the user
 // (github.com/OpenHands/OpenHands/issues/7700, 2025-04; github.com/openai/openai-openapi/issues/523, 2026-02). Such
-// servers refuse what OpenAI has in addition (github.com/skye-harris/hass_local_openai_llm/issues/59, 2026-04).
+// servers refuse what OpenAI has in addition (github.com/skye-harris/hass_local_openai_llm/issues/59, 2026-04). The
+// number of images is that of Responses.
 type Chat struct {
 	// Field in which the server sends what the model thinks.
 	Field string

@@ -31,7 +31,7 @@ func Conform(t *testing.T, s Subject) {
 	t.Run("many images", func(t *testing.T) { manyImages(t, s) })
 	t.Run("a call that ends with its context", func(t *testing.T) { endsWithContext(t, s) })
 	t.Run("no server", func(t *testing.T) { noServer(t, s) })
-	t.Run("what arrives", func(t *testing.T) { told(t, s) })
+	t.Run("what arrives", func(t *testing.T) { progressReported(t, s) })
 }
 
 // toolLoop: every request has all reasoning so far, unchanged and in its place, and begins with the request before it.
@@ -80,7 +80,7 @@ func streams(t *testing.T, s Subject) {
 	for cut := 0; cut <= size; cut++ {
 		p := s.play(t, loop()[1])
 		p.Double.Cut, p.Double.Bytes = cut, cut == size
-		got, err := newTalk().ask(t.Context(), p)
+		got, err := newTalk().respond(t.Context(), p)
 		if err != nil {
 			t.Fatalf("cut at byte %d: %v", cut, err)
 		}

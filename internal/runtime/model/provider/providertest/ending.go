@@ -20,8 +20,8 @@ func (s Subject) stream(step Step) string {
 	return s.Dialect.Stream(&Double{Dialect: s.Dialect}, step)
 }
 
-// asked is the first request of a conversation.
-func (s Subject) asked() model.Request {
+// firstRequest is the first request of a conversation.
+func (s Subject) firstRequest() model.Request {
 	r, _ := newTalk().request(&Player{Subject: s}, s.Name)
 	return r
 }
@@ -41,14 +41,14 @@ func endsWithContext(t *testing.T, s Subject) {
 			server := Serve(t, Answer{Body: whole[:cut], Hold: true})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			s.ends(ctx, t, After(server.Client(), cut, cancel), s.asked(), context.Canceled)
+			s.ends(ctx, t, After(server.Client(), cut, cancel), s.firstRequest(), context.Canceled)
 		})
 	}
 	t.Run("between two events that came together", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		told := 0
-		r := s.asked()
+		r := s.firstRequest()
 		r.OnPartial = func(model.Partial) { told++; cancel() }
 		s.ends(ctx, t, Serve(t, Answer{Body: whole}).Client(), r, context.Canceled)
 		if told != 1 {
@@ -59,7 +59,7 @@ func endsWithContext(t *testing.T, s Subject) {
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
 		server := Serve(t, Answer{Body: whole})
-		s.ends(ctx, t, server.Client(), s.asked(), context.DeadlineExceeded)
+		s.ends(ctx, t, server.Client(), s.firstRequest(), context.DeadlineExceeded)
 		if n := len(server.Seen()); n > 0 {
 			t.Errorf("the server was asked %d times", n)
 		}
@@ -96,7 +96,7 @@ func noServer(t *testing.T, s Subject) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := s.asked()
+	r := s.firstRequest()
 	response, err := driver.Generate(t.Context(), r)
 	var told *provider.Error
 	if response != nil || !errors.As(err, &told) || !told.Transient() ||
@@ -112,8 +112,8 @@ func noServer(t *testing.T, s Subject) {
 	}
 }
 
-// told: what has arrived is reported while it arrives: a text grows, and no text follows a call.
-func told(t *testing.T, s Subject) {
+// progressReported: what has arrived is reported while it arrives: a text grows, and no text follows a call.
+func progressReported(t *testing.T, s Subject) {
 	p := s.play(t, loop()[0])
 	r, _ := newTalk().request(p, p.Name)
 	var heard []model.Partial

@@ -19,7 +19,8 @@ import (
 // beside it (github.com/google-gemini/gemini-cli/issues/17068, 2026-01; github.com/BerriAI/litellm/pull/29324,
 // 2026-05), without names, to which it has no reference (github.com/googleapis/python-genai/issues/2792, 2026-07); the
 // formats are those of ai.google.dev/gemini-api/docs/image-understanding (as quoted in
-// github.com/microsoft/vscode/issues/286628, 2026-01).
+// github.com/microsoft/vscode/issues/286628, 2026-01), as is the number of images in a request (read 2026-11), in the
+// words about other files in github.com/google-gemini/gemini-cli/issues/27724 (2026-06).
 type Google struct{}
 
 // placeholder stands for the signature of a call that another model made.

@@ -24,6 +24,9 @@ import (
 //     most 64 characters (hexdocs.pm/ex_openai, CreateModelResponseProperties, read 2026-11);
 //   - github.com/openai/openai-dotnet/issues/759 (2025-10), which cites the API reference: the output of a call is a
 //     text, or a list of texts, images and files;
+//   - developers.openai.com/api/docs/guides/images-vision (read 2026-11): 1,500 images in a request, and 500 in earlier
+//     versions of the page. The double has the lower limit, and the words of
+//     github.com/the-open-agent/openagent/issues/874 (2024-06);
 //   - the SDK's description of input items, tools, store and include (openai-go v3.96.0).
 type Responses struct{}
 

@@ -99,8 +99,8 @@ func (c *Talk) request(p *Player, binding string) (model.Request, bool) {
 	}, reasoning
 }
 
-// ask requests the next response from a Player, and once more without reasoning where that was refused.
-func (c *Talk) ask(ctx context.Context, p *Player) (*model.Response, error) {
+// respond requests the next response from a Player, and once more without reasoning where that was refused.
+func (c *Talk) respond(ctx context.Context, p *Player) (*model.Response, error) {
 	r, reasoning := c.request(p, p.Name)
 	response, err := p.driver.Generate(ctx, r)
 	var refused *provider.ReasoningRefused
@@ -114,7 +114,7 @@ func (c *Talk) ask(ctx context.Context, p *Player) (*model.Response, error) {
 // step is one step of a tool loop: a response, which joins the conversation with the results of its calls.
 func (c *Talk) step(t *testing.T, p *Player) *model.Response {
 	t.Helper()
-	response, err := c.ask(t.Context(), p)
+	response, err := c.respond(t.Context(), p)
 	if err != nil {
 		t.Fatalf("step %d, by %s: %v\n%s", c.steps+1, p.Name, err, lastBody(p.Double))
 	}
@@ -169,18 +169,18 @@ func lastBody(d *Double) []byte {
 	return bodies[len(bodies)-1]
 }
 
-// thinks, looks and so on are parts of scripts.
-func thinks(about string) Part { return Part{Thought: "I think about " + about + "."} }
-func says(text string) Part    { return Part{Text: text} }
-func looks(id, at string) Part {
+// thought, looks and so on are parts of scripts.
+func thought(about string) Part { return Part{Thought: "I think about " + about + "."} }
+func says(text string) Part     { return Part{Text: text} }
+func lookup(id, at string) Part {
 	return Part{Call: &Call{ID: id, Name: "look", Arguments: `{"at":` + encoded(at) + `}`}}
 }
 
 // loop is a tool loop of three steps, with thoughts between the calls.
 func loop() []Step {
 	return []Step{
-		{thinks("Oslo"), Part{Text: "Let me look.", Phase: "commentary"}, looks("call_a", "Oslo"), looks("call_b", "Bergen")},
-		{thinks("rain"), Part{Thought: "hidden", Redacted: true}, looks("call_c", "Ås \"centre\"")},
-		{thinks("words"), Part{Text: "It rains.", Phase: "final_answer"}},
+		{thought("Oslo"), Part{Text: "Let me look.", Phase: "commentary"}, lookup("call_a", "Oslo"), lookup("call_b", "Bergen")},
+		{thought("rain"), Part{Thought: "hidden", Redacted: true}, lookup("call_c", "Ås \"centre\"")},
+		{thought("words"), Part{Text: "It rains.", Phase: "final_answer"}},
 	}
 }
