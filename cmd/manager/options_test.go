@@ -113,7 +113,7 @@ func TestATenthOfTheRequestsMayShowProgress(t *testing.T) {
 	o.limit(config)
 	granted := 0
 	for range 100 {
-		if o.controllers.Progress.Ask("ns", nil).Granted() {
+		if o.controllers.Progress.Request("ns", nil).Granted() {
 			granted++
 		}
 	}

@@ -48,8 +48,8 @@ type Keeper interface {
 type Need struct {
 	// Bytes of memory that it uses, 0 for next to nothing.
 	Bytes int64
-	// GoesOn marks an activity of a Turn that has begun: it comes before those of the first steps of its namespace.
-	GoesOn bool
+	// Continues marks an activity of a Turn that has begun: it comes before those of the first steps of its namespace.
+	Continues bool
 }
 
 // Pools are the resources that the activities of all namespaces share. An activity finds its Share with
@@ -107,7 +107,7 @@ func (e *Executor) Ensure(key Key, turn types.NamespacedName, need Need, fn Func
 	if ok || e.base.Err() != nil {
 		return Result{}, false
 	}
-	share, err := e.ask(key, turn.Namespace, need)
+	share, err := e.requestShare(key, turn.Namespace, need)
 	if err != nil {
 		return Result{Err: err}, true
 	}
@@ -197,13 +197,13 @@ func call(ctx context.Context, share *fairshare.Share, fn Func) (result Result) 
 	return Result{Value: value, Err: err}
 }
 
-// ask requests the Share of an activity. Requests are made in the order of Ensure.
-func (e *Executor) ask(key Key, namespace string, need Need) (*fairshare.Share, error) {
+// requestShare requests the Share of an activity. Requests are made in the order of Ensure.
+func (e *Executor) requestShare(key Key, namespace string, need Need) (*fairshare.Share, error) {
 	pool := e.pools.Models
 	if key.Call != "" {
 		pool = e.pools.Tools
 	}
-	return pool.Ask(fairshare.Request{
-		Namespace: namespace, Amount: fairshare.Amount{Places: 1, Bytes: need.Bytes}, GoesOn: need.GoesOn,
+	return pool.Request(fairshare.Request{
+		Namespace: namespace, Amount: fairshare.Amount{Places: 1, Bytes: need.Bytes}, Continues: need.Continues,
 	})
 }

@@ -15,7 +15,7 @@ func TestWhatIsTakenIsCounted(t *testing.T) {
 		Tools:  fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 8}}),
 	}
 	for range 2 {
-		if _, err := c.Models.Ask(
+		if _, err := c.Models.Request(
 			fairshare.Request{Namespace: "a", Amount: fairshare.Amount{Places: 1, Bytes: 5}},
 		); err != nil {
 			t.Fatal(err)

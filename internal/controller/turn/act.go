@@ -260,7 +260,7 @@ func (r *Reconciler) mayShow(a *actScope) bool {
 	}
 	key := a.key()
 	if a.step.showing == nil {
-		a.step.showing = r.Progress.Ask(key.Namespace, func() { r.Wakes.Wake(key) })
+		a.step.showing = r.Progress.Request(key.Namespace, func() { r.Wakes.Wake(key) })
 	}
 	if !a.step.showing.Granted() {
 		return false

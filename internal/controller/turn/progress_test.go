@@ -90,7 +90,7 @@ func (w *world) busyManager() (*manager, workqueue.TypedRateLimitingInterface[re
 		w.t.Fatal(err)
 	}
 	m.Progress = fairshare.NewRate(10, 10, nil).Tenth()
-	if !m.Progress.Ask(testNamespace, nil).Granted() {
+	if !m.Progress.Request(testNamespace, nil).Granted() {
 		w.t.Fatal("the first request has to wait")
 	}
 	<-time.After(time.Millisecond)

@@ -18,7 +18,7 @@ import (
 
 // need returns the resources that an activity of the open step needs before it starts.
 func (s *scope) need() executor.Need {
-	return executor.Need{GoesOn: s.plan().Step > 1}
+	return executor.Need{Continues: s.plan().Step > 1}
 }
 
 // needToReason returns the resources that the model call of the open step needs. The journal of the Session may have

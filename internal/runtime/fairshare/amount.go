@@ -28,8 +28,8 @@ func (a Amount) atLeastZero() Amount {
 	return Amount{max(a.Places, 0), max(a.Bytes, 0)}
 }
 
-// of is the larger of the parts that the amount takes of the total of each resource.
-func (a Amount) of(total Amount) float64 {
+// largestFraction is the larger of the parts that the amount takes of the total of each resource.
+func (a Amount) largestFraction(total Amount) float64 {
 	return max(float64(a.Places)/float64(total.Places), float64(a.Bytes)/float64(total.Bytes))
 }
 
@@ -40,15 +40,15 @@ func Ceiling(total int64) int64 {
 
 // TooLargeError reports a request for more than a namespace may ever hold: waiting would not help.
 type TooLargeError struct {
-	// Asked is the requested amount, Ceiling the maximum of a namespace.
-	Asked, Ceiling Amount
+	// Requested is the requested amount, Ceiling the maximum of a namespace.
+	Requested, Ceiling Amount
 }
 
 // Error implements error.
 func (e *TooLargeError) Error() string {
-	if e.Asked.Bytes > e.Ceiling.Bytes {
-		return fmt.Sprintf("%d bytes of memory are needed, but a namespace may use at most %d", e.Asked.Bytes,
+	if e.Requested.Bytes > e.Ceiling.Bytes {
+		return fmt.Sprintf("%d bytes of memory are needed, but a namespace may use at most %d", e.Requested.Bytes,
 			e.Ceiling.Bytes)
 	}
-	return fmt.Sprintf("%d places are needed, but a namespace may hold at most %d", e.Asked.Places, e.Ceiling.Places)
+	return fmt.Sprintf("%d places are needed, but a namespace may hold at most %d", e.Requested.Places, e.Ceiling.Places)
 }

@@ -13,7 +13,7 @@ func waited(hostile, calls int) float64 {
 	p := NewPool(Options{Total: Amount{Places: places}})
 	var shares []*Share
 	ask := func(namespace string) *Share {
-		s, err := p.Ask(Request{Namespace: namespace, Amount: Amount{Places: 1}})
+		s, err := p.Request(Request{Namespace: namespace, Amount: Amount{Places: 1}})
 		if err != nil {
 			panic(err)
 		}

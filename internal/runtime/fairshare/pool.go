@@ -18,8 +18,8 @@ type Request struct {
 	Namespace string
 	// Amount that is needed, all of it at once.
 	Amount Amount
-	// GoesOn marks a Turn that has begun: it comes before those of its namespace that have not.
-	GoesOn bool
+	// Continues marks a Turn that has begun: it comes before those of its namespace that have not.
+	Continues bool
 	// Ready is called once the Share is held, unless it was held when Ask returned. It is called outside of any lock
 	// and must not block.
 	Ready func()
@@ -40,18 +40,18 @@ type Pool struct {
 	total, ceiling Amount
 	waited         Observer
 
-	mu      sync.Mutex
-	used    Amount
-	tenants map[string]*tenant
-	asked   uint64
-	waiting int
+	mu        sync.Mutex
+	used      Amount
+	tenants   map[string]*tenant
+	requested uint64
+	waiting   int
 }
 
 // tenant is one namespace.
 type tenant struct {
 	held Amount
-	// goOn and begin are the requests that wait, in the order of their arrival.
-	goOn, begin []*Share
+	// continuing and begin are the requests that wait, in the order of their arrival.
+	continuing, beginning []*Share
 }
 
 // NewPool returns a Pool.
@@ -87,15 +87,15 @@ func (p *Pool) Waiting() int {
 	return p.waiting
 }
 
-// Ask requests a Share. It is held at once, or as soon as it is the request's turn; Release withdraws it. A request for
-// more than a namespace may hold is refused with a TooLargeError.
-func (p *Pool) Ask(r Request) (*Share, error) {
+// Request requests a Share. It is held at once, or as soon as it is the request's turn; Release withdraws it. A request
+// for more than a namespace may hold is refused with a TooLargeError.
+func (p *Pool) Request(r Request) (*Share, error) {
 	r.Amount = r.Amount.atLeastZero()
 	if !r.Amount.within(p.ceiling) {
-		return nil, &TooLargeError{Asked: r.Amount, Ceiling: p.ceiling}
+		return nil, &TooLargeError{Requested: r.Amount, Ceiling: p.ceiling}
 	}
 	s := &Share{pool: p, request: r}
-	p.ask(s)
+	p.enqueue(s)
 	return s, nil
 }
 
@@ -104,7 +104,7 @@ func (p *Pool) Hold(namespace string, amount Amount) *Share {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &Share{pool: p, request: Request{Namespace: namespace, Amount: amount.atLeastZero()}}
-	p.give(s)
+	p.grant(s)
 	return s
 }
 
@@ -117,27 +117,27 @@ func (p *Pool) TryHold(namespace string, amount Amount) *Share {
 		p.forget(namespace)
 		return nil
 	}
-	p.give(s)
+	p.grant(s)
 	return s
 }
 
-// ask queues a request and serves the queue.
-func (p *Pool) ask(s *Share) {
+// enqueue queues a request and serves the queue.
+func (p *Pool) enqueue(s *Share) {
 	p.mu.Lock()
-	p.asked++
-	s.number, s.since, s.passed, s.state = p.asked, time.Now(), 0, waits
+	p.requested++
+	s.number, s.since, s.passed, s.state = p.requested, time.Now(), 0, waits
 	s.granted, s.quiet = make(chan struct{}), true
 	t := p.tenant(s.request.Namespace)
-	if s.request.GoesOn {
-		t.goOn = append(t.goOn, s)
+	if s.request.Continues {
+		t.continuing = append(t.continuing, s)
 	} else {
-		t.begin = append(t.begin, s)
+		t.beginning = append(t.beginning, s)
 	}
 	p.waiting++
 	ready := p.serve()
 	s.quiet = false
 	p.mu.Unlock()
-	tell(ready)
+	notify(ready)
 }
 
 // serve grants Shares while a request can have one, and returns the callbacks to call after the lock is released.
@@ -149,8 +149,8 @@ func (p *Pool) serve() []func() {
 			return after
 		}
 		p.unqueue(s)
-		p.pass(s)
-		p.give(s)
+		p.countPassed(s)
+		p.grant(s)
 		close(s.granted)
 		if due != nil && due != s {
 			s.beside = due
@@ -191,7 +191,7 @@ func (p *Pool) next() (next, due *Share) {
 		if s == nil || s == due || !p.fits(t, s, due) {
 			continue
 		}
-		would := t.held.plus(s.request.Amount).of(p.total)
+		would := t.held.plus(s.request.Amount).largestFraction(p.total)
 		if next == nil || would < least || (would == least && s.number < next.number) {
 			next, least = s, would
 		}
@@ -209,27 +209,27 @@ func (p *Pool) fits(t *tenant, s, due *Share) bool {
 	return due == nil || due.around.plus(amount).within(p.total.minus(due.request.Amount))
 }
 
-// pass records, for the first request of each namespace that holds nothing, the amount that is granted to later
+// countPassed records, for the first request of each namespace that holds nothing, the amount that is granted to later
 // requests.
-func (p *Pool) pass(served *Share) {
+func (p *Pool) countPassed(served *Share) {
 	own := p.tenant(served.request.Namespace)
 	for _, t := range p.tenants {
 		if s := t.first(); t != own && s != nil && s.number < served.number && t.held == (Amount{}) {
-			s.passed += served.request.Amount.of(p.total)
+			s.passed += served.request.Amount.largestFraction(p.total)
 		}
 	}
 }
 
-// give counts a Share as held.
-func (p *Pool) give(s *Share) {
+// grant counts a Share as held.
+func (p *Pool) grant(s *Share) {
 	t := p.tenant(s.request.Namespace)
 	t.held = t.held.plus(s.request.Amount)
 	p.used = p.used.plus(s.request.Amount)
 	s.state = holds
 }
 
-// takeBack counts a part of a held Share as free.
-func (p *Pool) takeBack(s *Share, part Amount) {
+// reclaim counts a part of a held Share as free.
+func (p *Pool) reclaim(s *Share, part Amount) {
 	t := p.tenant(s.request.Namespace)
 	t.held = t.held.minus(part)
 	p.used = p.used.minus(part)
@@ -258,24 +258,24 @@ func (p *Pool) forget(namespace string) {
 // unqueue removes a request from its queue.
 func (p *Pool) unqueue(s *Share) {
 	t := p.tenant(s.request.Namespace)
-	t.goOn, t.begin = without(t.goOn, s), without(t.begin, s)
+	t.continuing, t.beginning = removeShare(t.continuing, s), removeShare(t.beginning, s)
 	p.waiting--
 }
 
 // first is the request of the namespace that comes next; nil if none waits.
 func (t *tenant) first() *Share {
 	switch {
-	case len(t.goOn) > 0:
-		return t.goOn[0]
-	case len(t.begin) > 0:
-		return t.begin[0]
+	case len(t.continuing) > 0:
+		return t.continuing[0]
+	case len(t.beginning) > 0:
+		return t.beginning[0]
 	default:
 		return nil
 	}
 }
 
-// without removes a Share from a queue.
-func without(line []*Share, s *Share) []*Share {
+// removeShare removes a Share from a queue.
+func removeShare(line []*Share, s *Share) []*Share {
 	for i, other := range line {
 		if other != s {
 			continue
@@ -294,7 +294,7 @@ func without(line []*Share, s *Share) []*Share {
 	return line
 }
 
-func tell(ready []func()) {
+func notify(ready []func()) {
 	for _, call := range ready {
 		call()
 	}

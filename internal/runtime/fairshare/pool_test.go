@@ -14,7 +14,7 @@ import (
 // ask makes a request and returns its Share.
 func ask(t *testing.T, p *Pool, namespace string, amount Amount) *Share {
 	t.Helper()
-	s, err := p.Ask(Request{Namespace: namespace, Amount: amount})
+	s, err := p.Request(Request{Namespace: namespace, Amount: amount})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestWhatComesFreeGoesToTheNamespaceThatHoldsTheLeast(t *testing.T) {
 	}
 }
 
-func TestWithinANamespaceTurnsThatGoOnComeFirstAndThenTheOrderOfArrival(t *testing.T) {
+func TestWithinANamespaceTurnsThatHaveBegunComeFirst(t *testing.T) {
 	p := NewPool(Options{Total: Amount{Places: 1}})
 	last := ask(t, p, "a", Amount{Places: 1})
 	var order []string
@@ -86,8 +86,8 @@ func TestWithinANamespaceTurnsThatGoOnComeFirstAndThenTheOrderOfArrival(t *testi
 		name   string
 		goesOn bool
 	}{{"begins 1", false}, {"begins 2", false}, {"goes on 1", true}, {"goes on 2", true}} {
-		s, err := p.Ask(Request{
-			Namespace: "a", Amount: Amount{Places: 1}, GoesOn: r.goesOn, Ready: func() { order = append(order, r.name) },
+		s, err := p.Request(Request{
+			Namespace: "a", Amount: Amount{Places: 1}, Continues: r.goesOn, Ready: func() { order = append(order, r.name) },
 		})
 		if err != nil || s.Held() {
 			t.Fatalf("held %v, %v", s.Held(), err)
@@ -107,7 +107,7 @@ func TestARequestForMoreThanACeilingIsRefused(t *testing.T) {
 	p := NewPool(Options{Total: Amount{Places: 8, Bytes: 800}})
 	for _, amount := range []Amount{{Places: 8}, {Bytes: 701}} {
 		var tooLarge *TooLargeError
-		if _, err := p.Ask(Request{Namespace: "a", Amount: amount}); !errors.As(err, &tooLarge) || tooLarge.Asked != amount {
+		if _, err := p.Request(Request{Namespace: "a", Amount: amount}); !errors.As(err, &tooLarge) || tooLarge.Requested != amount {
 			t.Errorf("%+v: %v", amount, err)
 		}
 	}
@@ -246,7 +246,7 @@ func TestWhatRunsAlreadyIsHeldWhetherThereIsRoomOrNot(t *testing.T) {
 	c := ask(t, p, "c", Amount{Places: 1})
 	a.Release()
 	if c.Held() {
-		t.Error("a place was given although more is held than there is")
+		t.Error("a place was granted although more is held than exists")
 	}
 	b.Release()
 	if !c.Held() {
@@ -330,8 +330,8 @@ func (w *world) act(b byte) {
 		amount.Bytes = min(1<<(b%7), w.pool.ceiling.Bytes)
 	}
 	var s *Share
-	s, err := w.pool.Ask(Request{
-		Namespace: fmt.Sprint("ns", b%4), Amount: amount, GoesOn: b%3 == 0, Ready: func() { w.ready[s]++ },
+	s, err := w.pool.Request(Request{
+		Namespace: fmt.Sprint("ns", b%4), Amount: amount, Continues: b%3 == 0, Ready: func() { w.ready[s]++ },
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -363,12 +363,12 @@ func (w *world) check() {
 			continue
 		}
 		waiting++
-		if f := first[namespace]; f == nil || (s.request.GoesOn && !f.request.GoesOn) {
+		if f := first[namespace]; f == nil || (s.request.Continues && !f.request.Continues) {
 			first[namespace] = s
 		}
 	}
 	if all != p.Held() || waiting != p.Waiting() || !all.within(p.total) {
-		w.t.Fatalf("%+v are held and %d wait; the Pool of %+v says %+v and %d", all, waiting, p.total, p.Held(), p.Waiting())
+		w.t.Fatalf("%+v are held and %d wait; Pool of %+v: %+v and %d", all, waiting, p.total, p.Held(), p.Waiting())
 	}
 	for namespace, amount := range by {
 		if !amount.within(p.ceiling) {
@@ -383,7 +383,7 @@ func (w *world) check() {
 		}
 		for _, other := range w.shares {
 			// Within a namespace and a class, the order of arrival holds.
-			if other.Held() && other.request.Namespace == namespace && other.request.GoesOn == s.request.GoesOn &&
+			if other.Held() && other.request.Namespace == namespace && other.request.Continues == s.request.Continues &&
 				other.number > s.number {
 				w.t.Fatalf("request %d of %s is served before %d", other.number, namespace, s.number)
 			}
@@ -453,11 +453,11 @@ func TestHowLongARequestWaitedIsObservedOutsideOfTheLock(t *testing.T) {
 			_ = p.Held() // This would not return under the lock.
 			waits[namespace] += waited
 		}})
-		first, err := p.Ask(Request{Namespace: "a", Amount: Amount{Places: 1}})
+		first, err := p.Request(Request{Namespace: "a", Amount: Amount{Places: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Ask(Request{Namespace: "b", Amount: Amount{Places: 1}}); err != nil {
+		if _, err := p.Request(Request{Namespace: "b", Amount: Amount{Places: 1}}); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(3 * time.Second)

@@ -14,20 +14,20 @@ type Queue[T comparable] struct {
 	ceiling   int
 	waited    Observer
 
-	mu       sync.Mutex
-	changed  *sync.Cond
-	lines    map[string]*line[T]
-	dirty    map[T]struct{}
-	underWay map[T]struct{}
-	waiting  int
-	served   uint64
-	closed   bool
+	mu         sync.Mutex
+	changed    *sync.Cond
+	lines      map[string]*line[T]
+	dirty      map[T]struct{}
+	inProgress map[T]struct{}
+	waiting    int
+	served     uint64
+	closed     bool
 }
 
 // line is the queue of one namespace.
 type line[T comparable] struct {
-	items    []queued[T]
-	underWay int
+	items      []queued[T]
+	inProgress int
 	// last numbers the last time that the namespace was served.
 	last uint64
 }
@@ -41,12 +41,12 @@ type queued[T comparable] struct {
 // NewQueue returns a Queue for a number of workers. waited is called with the waiting time of each item; it may be nil.
 func NewQueue[T comparable](workers int, namespace func(T) string, waited Observer) *Queue[T] {
 	q := &Queue[T]{
-		namespace: namespace,
-		ceiling:   int(Ceiling(int64(max(workers, 1)))),
-		waited:    waited,
-		lines:     map[string]*line[T]{},
-		dirty:     map[T]struct{}{},
-		underWay:  map[T]struct{}{},
+		namespace:  namespace,
+		ceiling:    int(Ceiling(int64(max(workers, 1)))),
+		waited:     waited,
+		lines:      map[string]*line[T]{},
+		dirty:      map[T]struct{}{},
+		inProgress: map[T]struct{}{},
 	}
 	q.changed = sync.NewCond(&q.mu)
 	return q
@@ -60,7 +60,7 @@ func (q *Queue[T]) Add(item T) {
 		return
 	}
 	q.dirty[item] = struct{}{}
-	if _, running := q.underWay[item]; !running {
+	if _, running := q.inProgress[item]; !running {
 		q.enqueue(item)
 	}
 }
@@ -86,7 +86,7 @@ func (q *Queue[T]) get() (first queued[T], shutdown bool) {
 	defer q.mu.Unlock()
 	for {
 		if l := q.next(); l != nil {
-			return q.take(l), false
+			return q.dequeue(l), false
 		}
 		if q.closed && q.waiting == 0 {
 			return first, true
@@ -99,17 +99,17 @@ func (q *Queue[T]) get() (first queued[T], shutdown bool) {
 func (q *Queue[T]) Done(item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, running := q.underWay[item]; !running {
+	if _, running := q.inProgress[item]; !running {
 		return
 	}
-	delete(q.underWay, item)
+	delete(q.inProgress, item)
 	namespace := q.namespace(item)
 	l := q.lines[namespace]
-	l.underWay--
+	l.inProgress--
 	if _, again := q.dirty[item]; again {
 		q.enqueue(item)
 	}
-	if l.underWay == 0 && len(l.items) == 0 {
+	if l.inProgress == 0 && len(l.items) == 0 {
 		delete(q.lines, namespace)
 	}
 	q.changed.Broadcast()
@@ -129,7 +129,7 @@ func (q *Queue[T]) ShutDownWithDrain() {
 	defer q.mu.Unlock()
 	q.closed = true
 	q.changed.Broadcast()
-	for q.waiting > 0 || len(q.underWay) > 0 {
+	for q.waiting > 0 || len(q.inProgress) > 0 {
 		q.changed.Wait()
 	}
 }
@@ -160,25 +160,25 @@ func (q *Queue[T]) next() *line[T] {
 	}
 	var best *line[T]
 	for _, l := range q.lines {
-		if len(l.items) == 0 || l.underWay >= q.ceiling {
+		if len(l.items) == 0 || l.inProgress >= q.ceiling {
 			continue
 		}
-		if best == nil || l.underWay < best.underWay || (l.underWay == best.underWay && l.last < best.last) {
+		if best == nil || l.inProgress < best.inProgress || (l.inProgress == best.inProgress && l.last < best.last) {
 			best = l
 		}
 	}
 	return best
 }
 
-func (q *Queue[T]) take(l *line[T]) queued[T] {
+func (q *Queue[T]) dequeue(l *line[T]) queued[T] {
 	first := l.items[0]
 	l.items[0] = queued[T]{}
 	l.items = l.items[1:]
 	q.waiting--
 	q.served++
-	l.underWay++
+	l.inProgress++
 	l.last = q.served
 	delete(q.dirty, first.item)
-	q.underWay[first.item] = struct{}{}
+	q.inProgress[first.item] = struct{}{}
 	return first
 }

@@ -62,7 +62,7 @@ func TestSlowItemsOfOneNamespaceLeaveWorkersToOthers(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		if begun["slow"] != 14 || begun["other"] != 1 {
-			t.Errorf("under way are %v, want 14 and 1", begun)
+			t.Errorf("in progress are %v, want 14 and 1", begun)
 		}
 		mu.Unlock()
 		close(release)
@@ -88,7 +88,7 @@ func TestAnItemIsUnderWayOnceAtATimeAndNoneIsLost(t *testing.T) {
 				}
 				mu.Lock()
 				if running[item] {
-					t.Errorf("%v is under way twice", item)
+					t.Errorf("%v is in progress twice", item)
 				}
 				running[item] = true
 				// What was added up to now is served by this.
@@ -115,8 +115,8 @@ func TestAnItemIsUnderWayOnceAtATimeAndNoneIsLost(t *testing.T) {
 			t.Errorf("%v was added %d times, and last served after %d", item, n, seen[item])
 		}
 	}
-	if len(q.lines) != 0 || len(q.dirty) != 0 || len(q.underWay) != 0 {
-		t.Errorf("left over: %v %v %v", q.lines, q.dirty, q.underWay)
+	if len(q.lines) != 0 || len(q.dirty) != 0 || len(q.inProgress) != 0 {
+		t.Errorf("left over: %v %v %v", q.lines, q.dirty, q.inProgress)
 	}
 	q.Add(work{"late", "1"})
 	if !q.ShuttingDown() || q.Len() != 0 {

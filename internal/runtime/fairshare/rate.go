@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Rate divides the requests per second between namespaces. A single namespace may use all but an eighth of them; while
-// they are scarce, namespaces take turns.
+// Rate divides the requests per second between namespaces, or the bytes. A single namespace may use all but an eighth
+// of them; while they are scarce, namespaces take turns.
 type Rate struct {
 	all, each limit
 	waited    Observer
@@ -73,7 +73,7 @@ func (r *Rate) Tenth() *Rate {
 // Wait waits until the namespace may make a request. When the context ends first, it may not.
 func (r *Rate) Wait(ctx context.Context, namespace string) error {
 	began := time.Now()
-	ticket := r.Ask(namespace, nil)
+	ticket := r.Request(namespace, nil)
 	select {
 	case <-ticket.granted:
 	case <-ctx.Done():
@@ -86,9 +86,9 @@ func (r *Rate) Wait(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// Ask puts a request of the namespace in line. If it may not be made at once, ready is called when it may; it may be
-// nil and must not block. A nil Rate bounds nothing.
-func (r *Rate) Ask(namespace string, ready func()) *Ticket {
+// Request puts a request of the namespace in line. If it may not be made at once, ready is called when it may; it may
+// be nil and must not block. A nil Rate bounds nothing.
+func (r *Rate) Request(namespace string, ready func()) *Ticket {
 	if r == nil {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (r *Rate) Ask(namespace string, ready func()) *Ticket {
 		ticket.ready = ready
 	}
 	r.mu.Unlock()
-	tellAll(granted)
+	notifyGranted(granted)
 	return ticket
 }
 
@@ -132,8 +132,8 @@ func (t *Ticket) Withdraw() {
 	}
 }
 
-// tellAll calls the callbacks of granted Tickets.
-func tellAll(granted []*Ticket) {
+// notifyGranted calls the callbacks of granted Tickets.
+func notifyGranted(granted []*Ticket) {
 	for _, ticket := range granted {
 		if ticket.ready != nil {
 			ticket.ready()
@@ -173,7 +173,7 @@ func (r *Rate) serve(now time.Time) (granted []*Ticket) {
 		r.bucket.fill(r.all, now)
 		next, wait := r.next(now)
 		if next == nil {
-			r.again(wait)
+			r.serveAfter(wait)
 			return granted
 		}
 		ticket := next.lines[0]
@@ -194,7 +194,7 @@ func (r *Rate) next(now time.Time) (next *caller, wait time.Duration) {
 			continue
 		}
 		c.bucket.fill(r.each, now)
-		ready := max(r.bucket.until(r.all), c.bucket.until(r.each))
+		ready := max(r.bucket.untilToken(r.all), c.bucket.untilToken(r.each))
 		switch {
 		case ready > 0 && (wait == 0 || ready < wait):
 			wait = ready
@@ -205,8 +205,8 @@ func (r *Rate) next(now time.Time) (next *caller, wait time.Duration) {
 	return next, wait
 }
 
-// again calls serve after a while.
-func (r *Rate) again(wait time.Duration) {
+// serveAfter calls serve after a while.
+func (r *Rate) serveAfter(wait time.Duration) {
 	if r.timer != nil {
 		r.timer.Stop()
 		r.timer = nil
@@ -216,7 +216,7 @@ func (r *Rate) again(wait time.Duration) {
 			r.mu.Lock()
 			granted := r.serve(time.Now())
 			r.mu.Unlock()
-			tellAll(granted)
+			notifyGranted(granted)
 		})
 	}
 }
@@ -227,8 +227,8 @@ func (b *bucket) fill(l limit, now time.Time) {
 	}
 }
 
-// until is how long it takes until there is a token.
-func (b *bucket) until(l limit) time.Duration {
+// untilToken is how long it takes until there is a token.
+func (b *bucket) untilToken(l limit) time.Duration {
 	if b.tokens >= 1 {
 		return 0
 	}

@@ -75,7 +75,7 @@ func TestATenthOfTheRequestsIsForThoseThatCanBeLeftOut(t *testing.T) {
 		var mu sync.Mutex
 		ask := func(namespace string, n int) (tickets []*Ticket) {
 			for range n {
-				tickets = append(tickets, r.Ask(namespace, func() {
+				tickets = append(tickets, r.Request(namespace, func() {
 					mu.Lock()
 					defer mu.Unlock()
 					granted[namespace]++
@@ -106,7 +106,7 @@ func TestATenthOfTheRequestsIsForThoseThatCanBeLeftOut(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if l, q := granted["loud"], granted["quiet"]; l+q > 80 || l < 35 || q < 35 {
-			t.Errorf("two namespaces were told of %d and %d requests in 10 s at 8 a second", l, q)
+			t.Errorf("two namespaces were granted %d and %d requests in 10 s at 8 a second", l, q)
 		}
 		for _, ticket := range loud {
 			ticket.Withdraw()

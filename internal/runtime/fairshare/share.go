@@ -74,12 +74,12 @@ func (s *Share) Release() {
 		p.unqueue(s)
 		p.forget(s.request.Namespace)
 	case holds:
-		p.takeBack(s, s.request.Amount)
+		p.reclaim(s, s.request.Amount)
 	}
 	s.state, s.beside = free, nil
 	ready := p.serve()
 	p.mu.Unlock()
-	tell(ready)
+	notify(ready)
 }
 
 // Shrink releases the part of the Share above an amount at once. So the slot of a model call is released while its
@@ -96,10 +96,10 @@ func (s *Share) Shrink(to Amount) {
 	}
 	part := s.request.Amount.minus(to.atLeastZero()).atLeastZero()
 	s.request.Amount = s.request.Amount.minus(part)
-	p.takeBack(s, part)
+	p.reclaim(s, part)
 	ready := p.serve()
 	p.mu.Unlock()
-	tell(ready)
+	notify(ready)
 }
 
 // Regain releases the Share and waits until it holds the amount, as the Share of a Turn that has begun. If the context
@@ -111,12 +111,12 @@ func (s *Share) Regain(ctx context.Context, amount Amount) error {
 	s.Release()
 	amount = amount.atLeastZero()
 	if !amount.within(s.pool.ceiling) {
-		return &TooLargeError{Asked: amount, Ceiling: s.pool.ceiling}
+		return &TooLargeError{Requested: amount, Ceiling: s.pool.ceiling}
 	}
 	s.pool.mu.Lock()
-	s.request.Amount, s.request.GoesOn, s.request.Ready = amount, true, nil
+	s.request.Amount, s.request.Continues, s.request.Ready = amount, true, nil
 	s.pool.mu.Unlock()
-	s.pool.ask(s)
+	s.pool.enqueue(s)
 	return s.Wait(ctx)
 }
 

@@ -90,7 +90,7 @@ func (t *Turns) Adopt(b Begun) {
 	}
 	e := &entry{namespace: b.Namespace, admitted: true, begun: t.begun.Hold(b.Namespace, Amount{Places: 1})}
 	if b.Waits {
-		e.weigh(t.begun, b.Weight)
+		e.setWeight(t.begun, b.Weight)
 	} else {
 		e.active = t.active.Hold(b.Namespace, Amount{Places: 1})
 	}
@@ -110,19 +110,19 @@ func (t *Turns) Begin(session types.UID, namespace string, wake func()) bool {
 		t.sessions[session] = e
 	}
 	if e.begun == nil {
-		e.begun = t.begun.one(namespace, false, wake)
+		e.begun = t.begun.requestPlace(namespace, false, wake)
 	}
 	if !e.begun.Held() {
 		return false
 	}
 	if e.active == nil {
-		e.active = t.active.one(namespace, false, wake)
+		e.active = t.active.requestPlace(namespace, false, wake)
 	}
 	if !e.active.Held() {
 		return false
 	}
 	e.admitted = true
-	e.weigh(t.begun, 1)
+	e.setWeight(t.begun, 1)
 	return true
 }
 
@@ -149,12 +149,12 @@ func (t *Turns) Resume(session types.UID, wake func()) bool {
 		return true
 	}
 	if e.active == nil {
-		e.active = t.active.one(e.namespace, true, wake)
+		e.active = t.active.requestPlace(e.namespace, true, wake)
 	}
 	if !e.active.Held() {
 		return false
 	}
-	e.weigh(t.begun, 1)
+	e.setWeight(t.begun, 1)
 	return true
 }
 
@@ -168,7 +168,7 @@ func (t *Turns) Wait(session types.UID, weight int64) {
 	}
 	active := e.active
 	e.active = nil
-	e.weigh(t.begun, weight)
+	e.setWeight(t.begun, weight)
 	t.mu.Unlock()
 	active.Release()
 }
@@ -198,8 +198,8 @@ func (e *entry) release() {
 	e.begun.Release()
 }
 
-// weigh makes the Turn of a Session count as so many, over the ceiling of its namespace if need be.
-func (e *entry) weigh(begun *Pool, weight int64) {
+// setWeight makes the Turn of a Session count as so many, over the ceiling of its namespace if need be.
+func (e *entry) setWeight(begun *Pool, weight int64) {
 	more := max(weight-1, 0)
 	if e.heavy.Amount().Places == more {
 		return
@@ -211,9 +211,9 @@ func (e *entry) weigh(begun *Pool, weight int64) {
 	}
 }
 
-// one requests a place, which is always within the ceiling.
-func (p *Pool) one(namespace string, goesOn bool, wake func()) *Share {
-	s, err := p.Ask(Request{Namespace: namespace, Amount: Amount{Places: 1}, GoesOn: goesOn, Ready: wake})
+// requestPlace requests a place, which is always within the ceiling.
+func (p *Pool) requestPlace(namespace string, goesOn bool, wake func()) *Share {
+	s, err := p.Request(Request{Namespace: namespace, Amount: Amount{Places: 1}, Continues: goesOn, Ready: wake})
 	if err != nil {
 		panic("fairshare: a Pool without a single place: " + err.Error())
 	}

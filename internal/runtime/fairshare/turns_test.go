@@ -37,7 +37,7 @@ func (l *lobby) next() string {
 	return fmt.Sprint(woken)
 }
 
-func TestATurnThatWaitsHoldsNoPlaceAndGoesOnBeforeThoseThatBegin(t *testing.T) {
+func TestAWaitingTurnHoldsNoPlaceAndContinuesBeforeNewOnes(t *testing.T) {
 	l := newLobby(1, 0)
 	if !l.begin("a1") || l.begin("a2") {
 		t.Fatal("want one place")
@@ -59,7 +59,7 @@ func TestATurnThatWaitsHoldsNoPlaceAndGoesOnBeforeThoseThatBegin(t *testing.T) {
 	}
 }
 
-func TestAPlaceThatWasPromisedAndIsNotUsedGoesOn(t *testing.T) {
+func TestAPlaceThatWasPromisedAndIsNotUsedIsPassedOn(t *testing.T) {
 	l := newLobby(1, 0)
 	l.begin("a1")
 	l.begin("b1")

@@ -18,7 +18,7 @@ import (
 // under runs a model call under a Share of so many bytes, as an activity does.
 func under(t *testing.T, p *fairshare.Pool, bytes int64) (context.Context, *fairshare.Share) {
 	t.Helper()
-	share, err := p.Ask(fairshare.Request{Namespace: "ns", Amount: fairshare.Amount{Places: 1, Bytes: bytes}})
+	share, err := p.Request(fairshare.Request{Namespace: "ns", Amount: fairshare.Amount{Places: 1, Bytes: bytes}})
 	if err != nil {
 		t.Fatal(err)
 	}
