@@ -117,7 +117,7 @@ func (r *Runtime) give(ctx context.Context, turn string, spec v1alpha1.ToolResul
 	if err := apivalidation.Admit(given); err != nil {
 		return nil, fmt.Errorf("answering call %s of Turn %s: %w", spec.CallID, turn, err)
 	}
-	return r.loop.Give(ctx, given)
+	return r.loop.ProvideResult(ctx, given)
 }
 
 // Messages returns the conversation of a Session, the default one for an empty name, oldest first: all that was said in

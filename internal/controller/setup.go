@@ -310,7 +310,7 @@ func (o Options) steps(mgr ctrl.Manager, v *tool.Validator) *step.Runner {
 		Validator:    v,
 		CallLimit:    o.ModelCallLimit,
 		OnFirstToken: turn.ObserveFirstToken,
-		OnUnwritten: func(_ context.Context, t turnstate.Turn, err error) {
+		OnUndelivered: func(_ context.Context, t turnstate.Turn, err error) {
 			mgr.GetLogger().Error(err, "Failed to append the model response to the journal; retrying",
 				"namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)
 		},

@@ -100,9 +100,9 @@ func (r *Reconciler) carryOut(ctx context.Context, a *actScope, action act.Actio
 	case act.WriteApproval:
 		r.show(a, does.Waits)
 		return writeThenRepeat(writeApproval), nil
-	case act.LookForMessage:
+	case act.CheckForMessage:
 		return r.abandonWaits(ctx, a)
-	case act.LookForSecrets:
+	case act.CheckSecrets:
 		return proceed, r.lookForSecrets(ctx, a, does.Indexes)
 	case act.StartCalls:
 		return r.start(ctx, a, does.Indexes)

@@ -173,10 +173,10 @@ func TestALeaderThatIsBehindLeavesLaterStepsAlone(t *testing.T) {
 	// Another leader has closed the step, in which the call was settled although its pod lives on.
 	text := "done"
 	var known act.Step
-	known.Of("1-0").Outcome = &tool.Outcome{
+	known.Row("1-0").Outcome = &tool.Outcome{
 		State: v1alpha1.ToolCallStateFailed, Reason: v1alpha1.ToolCallReasonTimeout, Error: "It timed out.",
 	}
-	known.Of("1-1").Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Result: &text}
+	known.Row("1-1").Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Result: &text}
 	rival := w.manager(0)
 	closed, err := rival.Steps.Act(
 		t.Context(),

@@ -25,7 +25,7 @@ import (
 func (r *Reconciler) collect(ctx context.Context, a *actScope) error {
 	// In each pass, because marking the ToolResult may have failed: once the Turn's status shows the call as answered,
 	// the ToolResult would be refused as a second answer.
-	if err := r.accept(ctx, a.scope, a.results, a.step.known.GivenBy(a.calls())); err != nil {
+	if err := r.accept(ctx, a.scope, a.results, a.step.known.RecordedSources(a.calls())); err != nil {
 		return err
 	}
 	now := r.Clock()
@@ -123,14 +123,14 @@ func (r *Reconciler) keepResult(ctx context.Context, a *actScope, o act.Offer) (
 		a.step.closed = closed
 		return again, nil
 	}
-	a.round.Kept(o.Index, ref)
+	a.round.SetRecorded(o.Index, ref)
 	return unless(r.accept(ctx, a.scope, a.results, []types.UID{ref.Call.Source}))
 }
 
 // acceptResults marks each ToolResult that went into a closed step as accepted. It precedes the status write of the
 // Turn, so that a reader who sees a closed call finds its ToolResult marked.
 func (r *Reconciler) acceptResults(ctx context.Context, s *scope, closed *journal.Closed) error {
-	if !act.AsksOthers(s.turn.Status.ToolCalls) {
+	if !act.HasExternalCalls(s.turn.Status.ToolCalls) {
 		return nil
 	}
 	results, err := r.results(ctx, s.turn)

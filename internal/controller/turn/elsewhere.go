@@ -40,7 +40,7 @@ func (a *actScope) takenElsewhere() bool {
 		found = true
 	}
 	if found {
-		a.step.known.ForgetGiven(a.calls(), a.base.Status.ToolCalls)
+		a.step.known.ForgetResults(a.calls(), a.base.Status.ToolCalls)
 		a.step.doubt()
 	}
 	return found
@@ -57,6 +57,6 @@ func waitsFor(turn *v1alpha1.Turn, result *v1alpha1.ToolResult) bool {
 		return false
 	}
 	return slices.ContainsFunc(turn.Status.ToolCalls, func(call v1alpha1.ToolCall) bool {
-		return call.ID == result.Spec.CallID && act.Asks(call, result.Spec.Decision != "")
+		return call.ID == result.Spec.CallID && act.WaitsForResult(call, result.Spec.Decision != "")
 	})
 }

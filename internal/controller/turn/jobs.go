@@ -174,7 +174,7 @@ func (r *Reconciler) deny(ctx context.Context, a *actScope, index int, name stri
 			return nil
 		}
 	}
-	if call := a.calls()[index]; !act.Withdrawable(call) && a.step.known.Of(call.ID).Intended != call.Attempt {
+	if call := a.calls()[index]; !act.Withdrawable(call) && a.step.known.Row(call.ID).IntendedAttempt != call.Attempt {
 		outcome = tool.PerhapsStarted(outcome)
 	}
 	a.settle(index, outcome)

@@ -22,7 +22,7 @@ const (
 // checks for the key; a change of the Model wakes the Turn through its Session, so that waiting Turns cost nothing.
 func (r *Reconciler) awaitKey(ctx context.Context, s *scope, step *stepMemory, c turnstate.Config) (flow, error) {
 	progress := &s.turn.Status.TurnProgress
-	missing := turnstate.KeylessBy(c)
+	missing := turnstate.FindMissingKey(c)
 	switch {
 	case missing != nil:
 		// The Model's condition has it, and its change wakes the Turn.
@@ -53,7 +53,7 @@ func newlyReady(since map[string]metav1.Time, c turnstate.Config) bool {
 }
 
 // waitForKey reports the missing key on the Turn, once.
-func (r *Reconciler) waitForKey(s *scope, missing *turnstate.Keyless) flow {
+func (r *Reconciler) waitForKey(s *scope, missing *turnstate.MissingKey) flow {
 	progress := &s.turn.Status.TurnProgress
 	flow := stop
 	if progress.Phase != v1alpha1.TurnPhaseWaiting || !missing.Described(progress) {
@@ -68,7 +68,7 @@ func (r *Reconciler) waitForKey(s *scope, missing *turnstate.Keyless) flow {
 
 // keyless handles a model call that has found no API key. Its Model was enqueued for a check; if that finds the key,
 // the Model's condition does not change, and so the Turn retries by itself. A Model that becomes Ready ends the pause.
-func (r *Reconciler) keyless(s *scope, step *stepMemory, missing *turnstate.Keyless) flow {
+func (r *Reconciler) keyless(s *scope, step *stepMemory, missing *turnstate.MissingKey) flow {
 	delete(step.pauses, s.stepKey())
 	step.keyPause = min(max(2*step.keyPause, firstKeyRetry), lastKeyRetry)
 	step.keyRetry = r.Clock().Add(step.keyPause)

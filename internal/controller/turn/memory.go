@@ -79,7 +79,7 @@ type stepMemory struct {
 	pauses map[executor.Key]pause
 	// unwritten is a model response that is not in the journal yet, share counts its bytes for the namespace, and
 	// panics counts the panics of the model call.
-	unwritten *step.Unwritten
+	unwritten *step.UndeliveredResponse
 	// begun reports whether this process has admitted the Turn, or written the plan of the step to status: no earlier one
 	// has called a model for it. refused reports whether an earlier process could not append to the journal.
 	begun, refused bool

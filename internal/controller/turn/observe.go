@@ -46,7 +46,7 @@ func (r *Reconciler) observe(ctx context.Context, a *actScope, index int) (flow,
 		flow, err = r.observeRequest(ctx, a, index)
 	}
 	if err != nil {
-		a.round.Unsure(index)
+		a.round.SetUnobserved(index)
 		return proceed, fmt.Errorf("call %s: %w", call.ID, err)
 	}
 	return flow, nil
@@ -81,7 +81,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	}
 	a.deadline(seen.Deadline)
 	if seen.GaveUp != nil {
-		a.step.known.Of(call.ID).GaveUp = seen.GaveUp
+		a.step.known.Row(call.ID).StartFailure = seen.GaveUp
 	}
 	if seen.Stop && pod != nil {
 		if err := r.stopPod(ctx, pod); err != nil {
@@ -109,7 +109,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 		a.turn.Status.ToolCalls[index].PodName = podName(pod)
 	}
 	outcome := seen.Outcome
-	outcome = a.step.known.Explained(call.ID, outcome)
+	outcome = a.step.known.ExplainDeletion(call.ID, outcome)
 	if outcome.NeedsLog {
 		var done bool
 		var err error
@@ -141,7 +141,7 @@ func podName(pod *corev1.Pod) string {
 // conclude treats the end of an attempt as the end of its call, unless the call may be retried.
 func (r *Reconciler) conclude(a *actScope, index int, outcome tool.Outcome) {
 	call, known := a.calls()[index], a.step.known.Done(a.calls()[index].ID)
-	if outcome, ended := a.round.Ended(index, outcome, r.Clock()); ended && !known && call.Attempt > 0 {
+	if outcome, ended := a.round.EndAttempt(index, outcome, r.Clock()); ended && !known && call.Attempt > 0 {
 		countCall(call.Executor, outcome)
 	}
 }
@@ -210,7 +210,7 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 
 // logLost reports whether the output of a call is lost, after an error of reading its log.
 func (m *stepMemory) logLost(call string, err error) bool {
-	return m.known.Of(call).LogLost(errors.Is(err, tool.ErrResultLost) || apierrors.IsNotFound(err))
+	return m.known.Row(call).LogLost(errors.Is(err, tool.ErrResultLost) || apierrors.IsNotFound(err))
 }
 
 // readLog fetches a result that did not fit into the termination message, as an activity.

@@ -93,7 +93,7 @@ func (r *Reconciler) holdOutcomes(s *scope) {
 	if memory.held.refused.IsZero() {
 		memory.held.refused = now
 	}
-	ends := memory.held.refused.Add(step.KeepUnwritten)
+	ends := memory.held.refused.Add(step.UndeliveredRetention)
 	if !memory.held.dropped && now.Before(ends) && memory.held.count(r.Activities, s.turn.Namespace, bytes) {
 		s.deadline(ends)
 		if stall := s.memory.stall; stall != nil && stall.until.After(ends) {
@@ -124,7 +124,7 @@ func (m *stepMemory) heldBytes(calls []v1alpha1.ToolCall) int64 {
 // showPod sets the pod name in status for a call whose outcome is from the journal.
 func (a *actScope) showPod(index int) {
 	call := &a.turn.Status.ToolCalls[index]
-	if call.PodName != "" || call.Executor != v1alpha1.ToolExecutorJob || !a.step.known.Of(call.ID).Cut {
+	if call.PodName != "" || call.Executor != v1alpha1.ToolExecutorJob || !a.step.known.Row(call.ID).Cut {
 		return
 	}
 	var pod *corev1.Pod

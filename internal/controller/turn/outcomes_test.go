@@ -62,14 +62,14 @@ func (m *manager) textsInMemory(turn *v1alpha1.Turn) int {
 	step := &m.memories.of(client.ObjectKeyFromObject(turn), turn.UID).step
 	n := 0
 	for _, call := range turn.Status.ToolCalls {
-		row := step.known.Of(call.ID)
+		row := step.known.Row(call.ID)
 		if row.Outcome != nil {
 			n += len(row.Outcome.Error)
 			if row.Outcome.Result != nil {
 				n += len(*row.Outcome.Result)
 			}
 		}
-		for _, recorded := range []journal.SettledRef{row.Kept, row.Given} {
+		for _, recorded := range []journal.SettledRef{row.RecordedOutcome, row.RecordedResult} {
 			for _, text := range []*string{recorded.Call.Result, recorded.Call.Error} {
 				if text != nil {
 					n += len(*text)

@@ -298,10 +298,10 @@ const maxPanics = 3
 // reasonFailed handles a model call without a decision: a response that could not be appended is kept, and a defect of
 // the manager ends the Turn instead of costing money again and again.
 func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMemory, cause error) (flow, error) {
-	var unwritten *step.Unwritten
+	var unwritten *step.UndeliveredResponse
 	var panicked *executor.PanicError
 	var backoff *step.Backoff
-	var keyless *turnstate.Keyless
+	var keyless *turnstate.MissingKey
 	var tooLarge *fairshare.TooLargeError
 	// The call may have closed the step before it failed. One that is to be repeated later has checked the journal, and
 	// has appended nothing.

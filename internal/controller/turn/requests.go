@@ -76,7 +76,7 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	key := a.requestKey(*shown)
 	run := a.step.requests[key]
 	if run == nil {
-		act.SendAgain(shown)
+		act.RestartRequest(shown)
 		return proceed, nil
 	}
 	shown.State, shown.Reason = v1alpha1.ToolCallStateRunning, ""
@@ -102,7 +102,7 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 		ctrl.LoggerFrom(ctx).Error(end.Defect, "Failed to run a built-in tool", "call", shown.ID, "tool", shown.Name)
 	}
 	if end.Kept.Ordinal != 0 {
-		a.step.known.Of(shown.ID).Kept = end.Kept
+		a.step.known.Row(shown.ID).RecordedOutcome = end.Kept
 		if a.step.held.dropped {
 			a.step.held.release() // The journal accepts outcomes again.
 		}

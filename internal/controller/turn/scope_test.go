@@ -55,7 +55,7 @@ func TestOlder(t *testing.T) {
 
 func TestAStepStartsWithAnEmptyMemory(t *testing.T) {
 	var m memory
-	m.of(3).known.Of("1-0").Outcome = &tool.Outcome{}
+	m.of(3).known.Row("1-0").Outcome = &tool.Outcome{}
 	m.of(3).known.Read = true
 	if !m.of(3).known.Done("1-0") || !m.of(3).known.Read {
 		t.Error("the memory of the step was lost between passes")
@@ -200,7 +200,7 @@ func TestTheFirstOpenResultIsOfferedForEachCallThatWaits(t *testing.T) {
 		given("of no call", "9-9", ""),
 		deciding("a decision", "1-1", v1alpha1.DecisionApprove),
 	}
-	a.step.known.Of("1-3").Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateSucceeded}
+	a.step.known.Row("1-3").Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateSucceeded}
 	if got := nameOf(a.accepted(moment.Time)); got != "first" {
 		t.Errorf("accepted %q", got)
 	}

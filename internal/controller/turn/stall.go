@@ -115,7 +115,7 @@ func (r *Reconciler) keptWords(s *scope) string {
 		return again
 	}
 	memory := s.memory.of(plan.Step)
-	dropped := fmt.Sprintf(" The model response was dropped after %v.", step.KeepUnwritten) + again
+	dropped := fmt.Sprintf(" The model response was dropped after %v.", step.UndeliveredRetention) + again
 	u := memory.unwritten
 	if u == nil {
 		if memory.dropped != nil {
@@ -123,7 +123,7 @@ func (r *Reconciler) keptWords(s *scope) string {
 		}
 		return again
 	}
-	ends := u.Since.Add(step.KeepUnwritten)
+	ends := u.Since.Add(step.UndeliveredRetention)
 	if !r.Clock().Before(ends) {
 		memory.expireUnwritten()
 		return dropped
@@ -262,7 +262,7 @@ func (r *Reconciler) appendOwed(ctx context.Context, s *scope) (*journal.Closed,
 	if err != nil {
 		memory.pause(s.stepKey(), now)
 		s.notStored = err
-		var unwritten *step.Unwritten
+		var unwritten *step.UndeliveredResponse
 		if errors.As(err, &unwritten) {
 			s.notStored = unwritten.Err
 		}

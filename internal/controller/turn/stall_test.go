@@ -332,7 +332,7 @@ func TestARefusedResponseIsDroppedInTheEnd(t *testing.T) {
 	st := newStage(t)
 	st.store.refuses = true
 	pause := st.pass()
-	for waited := time.Duration(0); waited < step.KeepUnwritten; {
+	for waited := time.Duration(0); waited < step.UndeliveredRetention; {
 		st.later(pause)
 		waited += pause
 		pause = st.pass()
@@ -373,7 +373,7 @@ func TestARefusedResponseCountsForItsNamespaceUntilItIsDropped(t *testing.T) {
 			st.expectSucceeded()
 		},
 		"it has expired": func(st *stage) {
-			st.later(step.KeepUnwritten)
+			st.later(step.UndeliveredRetention)
 			st.pass()
 			st.expectStalled(v1alpha1.ReasonJournalRefused, "was dropped after 10m0s")
 		},

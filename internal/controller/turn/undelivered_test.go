@@ -63,7 +63,7 @@ func TestAModelIsNotPaidAgainWhileTheJournalStoresNothing(t *testing.T) {
 			if n := st.r.Activities.Len() + st.r.Turns.Active(); n != 0 {
 				t.Errorf("the Turn holds %d places", n)
 			}
-			st.run(step.KeepUnwritten)
+			st.run(step.UndeliveredRetention)
 			st.expectStalled(
 				v1alpha1.ReasonJournalRefused,
 				"was dropped after 10m0s",
@@ -96,7 +96,7 @@ func TestARestartDoesNotPayForAResponseThatTheJournalDoesNotStore(t *testing.T) 
 	}{
 		"before the Turn reports it": {after: time.Second},
 		"while the response is kept": {after: time.Minute},
-		"after it was dropped":       {after: step.KeepUnwritten + time.Minute},
+		"after it was dropped":       {after: step.UndeliveredRetention + time.Minute},
 		"that can write nothing":     {after: time.Second, readOnly: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestAResponseIsDeliveredAsSoonAsTheJournalStoresEntries(t *testing.T) {
 			broken := st.breakStore(errors.New("the connection was lost"))
 			st.run(wait)
 			broken.cause = nil
-			st.run(step.KeepUnwritten - wait)
+			st.run(step.UndeliveredRetention - wait)
 			st.expectSucceeded()
 			if st.asked != 1 {
 				t.Errorf("the model was called %d times", st.asked)
@@ -215,7 +215,7 @@ func TestATurnThatWaitsForTheJournalIsWrittenOnce(t *testing.T) {
 func TestATurnWhoseResponseWasDroppedIsCancelled(t *testing.T) {
 	st := newStage(t)
 	broken := st.breakStore(errors.New("the connection was lost"))
-	st.run(step.KeepUnwritten + time.Minute)
+	st.run(step.UndeliveredRetention + time.Minute)
 	turn := st.turn()
 	turn.Spec.DesiredState, turn.Generation = v1alpha1.DesiredStateCancelled, 2
 	if err := st.client.Update(t.Context(), turn); err != nil {

@@ -13,7 +13,7 @@ import (
 
 // withheldBy handles the error of a request that has found no Secret, and reports whether the error is one.
 func (a *actScope) withheldBy(index int, err error, now time.Time) bool {
-	var missing *act.Withheld
+	var missing *act.MissingSecret
 	if !errors.As(err, &missing) {
 		return false
 	}
@@ -34,7 +34,7 @@ func (r *Reconciler) lookForSecrets(ctx context.Context, a *actScope, indexes []
 			// No Secret may be read now. The Turn is woken when that is permitted again.
 			continue
 		}
-		var missing *act.Withheld
+		var missing *act.MissingSecret
 		planned, err := step.Planned(ctx, a.config, call)
 		if spec := planned.Spec(); err == nil && spec != nil && spec.HTTP != nil {
 			missing, err = r.Steps.CheckSecrets(ctx, a.turn.Namespace, call.Name, spec.HTTP)

@@ -82,7 +82,7 @@ func (s *Step) End(calls []v1alpha1.ToolCall, claims []format.ClaimRef) *Step {
 	all := s.Clone()
 	for i := range calls {
 		call := &calls[i]
-		row := all.Of(call.ID)
+		row := all.Row(call.ID)
 		var outcome tool.Outcome
 		if row.Outcome != nil {
 			outcome = *row.Outcome
@@ -90,7 +90,7 @@ func (s *Step) End(calls []v1alpha1.ToolCall, claims []format.ClaimRef) *Step {
 		claim, claimed := claimOf(claims, call.ID)
 		approved := approvedElsewhere(*call, *row)
 		switch {
-		case row.Kept.Ordinal != 0:
+		case row.RecordedOutcome.Ordinal != 0:
 		case approved && all.claimable(*call):
 			outcome = all.endedHere(*call, claim, claimed)
 		case approved, row.Outcome != nil && all.unwithdrawn(*call, outcome):
@@ -107,7 +107,7 @@ func (s *Step) End(calls []v1alpha1.ToolCall, claims []format.ClaimRef) *Step {
 // approvedElsewhere reports whether the journal has an approval of a call that the status does not show: another
 // process may have started it.
 func approvedElsewhere(call v1alpha1.ToolCall, row Row) bool {
-	return Unapproved(call) && row.Given.Call.Decision == v1alpha1.DecisionApprove
+	return Unapproved(call) && row.RecordedResult.Call.Decision == v1alpha1.DecisionApprove
 }
 
 // endedWith returns the outcome of a call that had none when the Turn ended. A call of a Job is only known not to have
@@ -152,9 +152,9 @@ func (s *Step) unwithdrawn(call v1alpha1.ToolCall, outcome tool.Outcome) bool {
 func (s *Step) Unclaimed(calls []v1alpha1.ToolCall, claims []format.ClaimRef) []string {
 	var ids []string
 	for _, call := range calls {
-		row := s.look(call.ID)
+		row := s.copyOf(call.ID)
 		_, claimed := claimOf(claims, call.ID)
-		if s.claimable(call) && !claimed && row.Kept.Ordinal == 0 && row.Outcome != nil &&
+		if s.claimable(call) && !claimed && row.RecordedOutcome.Ordinal == 0 && row.Outcome != nil &&
 			row.Outcome.State == v1alpha1.ToolCallStateNotExecuted {
 			ids = append(ids, call.ID)
 		}
@@ -166,7 +166,7 @@ func (s *Step) Unclaimed(calls []v1alpha1.ToolCall, claims []format.ClaimRef) []
 func (s *Step) Without(ids []string) *Step {
 	rest := s.Clone()
 	for _, id := range ids {
-		rest.Of(id).Outcome = nil
+		rest.Row(id).Outcome = nil
 	}
 	return rest
 }

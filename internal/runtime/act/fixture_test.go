@@ -12,7 +12,7 @@ var moment = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 func knowing(outcomes map[string]tool.Outcome) *Step {
 	step := &Step{}
 	for id, outcome := range outcomes {
-		step.Of(id).Outcome = &outcome
+		step.Row(id).Outcome = &outcome
 	}
 	return step
 }

@@ -37,7 +37,7 @@ func keepAt(bytes int64, last time.Time) time.Time {
 // texts in memory.
 func (s *Step) Held(calls []v1alpha1.ToolCall) (n int, bytes int64) {
 	for _, call := range calls {
-		row := s.look(call.ID)
+		row := s.copyOf(call.ID)
 		if row.Outcome == nil || row.Cut {
 			continue
 		}
@@ -79,8 +79,8 @@ func (s *Step) Keepable(calls []v1alpha1.ToolCall) []v1alpha1.ToolCall {
 // not executed is not among them: another process may still start it until the status has its withdrawal. Nor is a
 // claim without a result: its holder may still append one.
 func (s *Step) keepable(call v1alpha1.ToolCall) bool {
-	row := s.look(call.ID)
-	if !tool.CarriedOut(call.Executor) || row.Outcome == nil || row.Kept.Ordinal != 0 {
+	row := s.copyOf(call.ID)
+	if !tool.CarriedOut(call.Executor) || row.Outcome == nil || row.RecordedOutcome.Ordinal != 0 {
 		return false
 	}
 	switch row.Outcome.State {
@@ -98,7 +98,7 @@ func (s *Step) keepable(call v1alpha1.ToolCall) bool {
 func (s *Step) DropReproducible(calls []v1alpha1.ToolCall) {
 	for _, call := range s.Keepable(calls) {
 		if !s.claimable(call) {
-			s.Of(call.ID).Outcome = nil
+			s.Row(call.ID).Outcome = nil
 		}
 	}
 }
@@ -109,9 +109,9 @@ func (s *Step) Adopt(recorded []format.SettledRef) {
 		if r.ByOthers() {
 			continue
 		}
-		row := s.Of(r.Call.ID)
+		row := s.Row(r.Call.ID)
 		outcome := OutcomeOf(r.Call)
-		row.Outcome, row.Kept, row.Unfenced = &outcome, r, false
+		row.Outcome, row.RecordedOutcome, row.Unfenced = &outcome, r, false
 		row.cut()
 	}
 }
@@ -121,7 +121,7 @@ func (s *Step) Record(recorded []format.SettledRef) {
 	s.Read = true
 	for _, r := range recorded {
 		if r.ByOthers() {
-			s.Of(r.Call.ID).Given = r
+			s.Row(r.Call.ID).RecordedResult = r
 		}
 	}
 }
@@ -129,8 +129,8 @@ func (s *Step) Record(recorded []format.SettledRef) {
 // Drop drops the texts of the outcomes that the journal has. They are read again for the entry that closes the step.
 func (s *Step) Drop() {
 	for _, row := range s.rows {
-		given := row.Given.Ordinal != 0 && row.Given.Call.Decision == ""
-		if row.Outcome != nil && !row.Cut && (given || row.Kept.Ordinal != 0) {
+		given := row.RecordedResult.Ordinal != 0 && row.RecordedResult.Call.Decision == ""
+		if row.Outcome != nil && !row.Cut && (given || row.RecordedOutcome.Ordinal != 0) {
 			row.cut()
 		}
 	}
@@ -140,8 +140,8 @@ func (s *Step) Drop() {
 func (r *Row) cut() {
 	outcome := shortened(*r.Outcome)
 	r.Outcome, r.Cut = &outcome, true
-	r.Given.Call.Result, r.Given.Call.Error = nil, nil
-	r.Kept.Call.Result, r.Kept.Call.Error = nil, nil
+	r.RecordedResult.Call.Result, r.RecordedResult.Call.Error = nil, nil
+	r.RecordedOutcome.Call.Result, r.RecordedOutcome.Call.Error = nil, nil
 }
 
 // AnyCut reports whether the texts of an outcome are to be read from the journal again.
@@ -177,14 +177,14 @@ func (s *Step) Restore(recorded []format.SettledRef) (whole *Step, lacking int) 
 func (s *Step) With(recorded []format.SettledRef) *Step {
 	all := s.Clone()
 	for _, row := range all.rows {
-		row.Given, row.Kept = format.SettledRef{}, format.SettledRef{}
+		row.RecordedResult, row.RecordedOutcome = format.SettledRef{}, format.SettledRef{}
 	}
 	for _, r := range recorded {
-		row := all.Of(r.Call.ID)
+		row := all.Row(r.Call.ID)
 		outcome := OutcomeOf(r.Call)
 		switch {
 		case !r.ByOthers():
-			row.Kept, row.Outcome, row.Cut = r, &outcome, false
+			row.RecordedOutcome, row.Outcome, row.Cut = r, &outcome, false
 			continue
 		case r.Call.Decision == v1alpha1.DecisionReject:
 			outcome = tool.Rejected()
@@ -192,7 +192,7 @@ func (s *Step) With(recorded []format.SettledRef) *Step {
 		case r.Call.Decision == "":
 			row.Outcome, row.Cut = &outcome, false
 		}
-		row.Given, row.Source = r, r.Call.Source
+		row.RecordedResult, row.Source = r, r.Call.Source
 	}
 	if all.brief {
 		all.shorten()

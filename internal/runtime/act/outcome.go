@@ -71,9 +71,9 @@ func TextBytes(outcome tool.Outcome) int64 {
 	return int64(bytes)
 }
 
-// AsShown returns the outcome of a call as a process states it that has only the status of the call. An outcome that
-// takes no more memory than its preview stays whole.
-func AsShown(call v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcome {
+// ShownOutcome returns the outcome of a call as a process states it that has only the status of the call. An outcome
+// that takes no more memory than its preview stays whole.
+func ShownOutcome(call v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcome {
 	if TextBytes(outcome) <= tool.MaxPreviewBytes {
 		return outcome
 	}
@@ -83,16 +83,16 @@ func AsShown(call v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcome {
 	return shown
 }
 
-// NoClient is the outcome of a client call that no client answers.
-func NoClient() tool.Outcome {
+// NoClientOutcome is the outcome of a client call that no client answers.
+func NoClientOutcome() tool.Outcome {
 	return tool.Outcome{
 		State: v1alpha1.ToolCallStateNotExecuted, Reason: v1alpha1.ToolCallReasonNoClient, Error: event.SentenceNotExecuted,
 	}
 }
 
-// Unanswered reports whether an outcome is that of a call that no client answers. Its result is added to the next
+// HasNoClient reports whether an outcome is that of a call that no client answers. Its result is added to the next
 // prompt (CLIENT-06).
-func Unanswered(outcome tool.Outcome) bool {
+func HasNoClient(outcome tool.Outcome) bool {
 	return outcome.Reason == v1alpha1.ToolCallReasonNoClient
 }
 
@@ -117,7 +117,7 @@ func fromStatus(call v1alpha1.ToolCall) (tool.Outcome, bool) {
 	case wasAbandoned(call):
 		return abandoned(call), true
 	case call.State == v1alpha1.ToolCallStateNotExecuted && call.Reason == v1alpha1.ToolCallReasonNoClient:
-		return NoClient(), true
+		return NoClientOutcome(), true
 	default:
 		return tool.Outcome{}, false
 	}

@@ -12,8 +12,8 @@ func Open(call v1alpha1.ToolCall) bool {
 	return !call.State.Settled()
 }
 
-// Asks reports whether an open call waits for a ToolResult of this kind: a decision, or a client's result.
-func Asks(call v1alpha1.ToolCall, decision bool) bool {
+// WaitsForResult reports whether an open call waits for a ToolResult of this kind: a decision, or a client's result.
+func WaitsForResult(call v1alpha1.ToolCall, decision bool) bool {
 	return Open(call) && AwaitsApproval(call) == decision
 }
 
@@ -41,17 +41,17 @@ func (s *Step) RecallSettled(call *v1alpha1.ToolCall) bool {
 	return true
 }
 
-// SendAgain lets a request start again that an earlier process has sent or concluded: requests end with their process,
-// and the claim of a call decides whether it may run, or how it has ended.
-func SendAgain(call *v1alpha1.ToolCall) {
+// RestartRequest lets a request start again that an earlier process has sent or concluded: requests end with their
+// process, and the claim of a call decides whether it may run, or how it has ended.
+func RestartRequest(call *v1alpha1.ToolCall) {
 	if call.State == v1alpha1.ToolCallStateRunning || !Open(*call) {
 		call.State, call.Reason, call.Preview = v1alpha1.ToolCallStatePending, "", ""
 	}
 }
 
-// Explained returns the outcome of a call with the reason for which its pod was deleted, if it has not started.
-func (s *Step) Explained(id string, outcome tool.Outcome) tool.Outcome {
-	if why := s.look(id).GaveUp; why != nil && outcome.State == v1alpha1.ToolCallStateNotExecuted {
+// ExplainDeletion returns the outcome of a call with the reason for which its pod was deleted, if it has not started.
+func (s *Step) ExplainDeletion(id string, outcome tool.Outcome) tool.Outcome {
+	if why := s.copyOf(id).StartFailure; why != nil && outcome.State == v1alpha1.ToolCallStateNotExecuted {
 		return *why
 	}
 	return outcome

@@ -51,7 +51,7 @@ func TestARequestOfAnEarlierProcessIsSentAgain(t *testing.T) {
 		v1alpha1.ToolCallStateWaiting:   v1alpha1.ToolCallStateWaiting,
 	} {
 		call := v1alpha1.ToolCall{State: state, Reason: "so"}
-		SendAgain(&call)
+		RestartRequest(&call)
 		if call.State != want || (call.Reason == "") != (state != want) {
 			t.Errorf("%s: %s (%s), want %s", state, call.State, call.Reason, want)
 		}
@@ -60,15 +60,15 @@ func TestARequestOfAnEarlierProcessIsSentAgain(t *testing.T) {
 
 func TestADeletedPodExplainsACallThatDidNotStart(t *testing.T) {
 	step, why := &Step{}, tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: "Unschedulable"}
-	step.Of("1-0").GaveUp = &why
+	step.Row("1-0").StartFailure = &why
 	for state, want := range map[v1alpha1.ToolCallState]string{
 		v1alpha1.ToolCallStateNotExecuted: "Unschedulable", v1alpha1.ToolCallStateSucceeded: "own",
 	} {
-		if got := step.Explained("1-0", tool.Outcome{State: state, Reason: "own"}); got.Reason != want {
+		if got := step.ExplainDeletion("1-0", tool.Outcome{State: state, Reason: "own"}); got.Reason != want {
 			t.Errorf("%s: %s, want %s", state, got.Reason, want)
 		}
 	}
-	if got := step.Explained("1-1", tool.Outcome{State: why.State, Reason: "own"}); got.Reason != "own" {
+	if got := step.ExplainDeletion("1-1", tool.Outcome{State: why.State, Reason: "own"}); got.Reason != "own" {
 		t.Errorf("another call is explained by %s", got.Reason)
 	}
 }

@@ -10,8 +10,7 @@ const (
 	retryPauseGrowth = 3
 )
 
-// RetryPause is the pause before the next attempt of a call after a number of disrupted attempts: 5s, then three times
-// as long each time, because disruptions of a tool, such as the drain of a node, last for a while.
+// RetryPause is the pause before the next attempt of a call after a number of disrupted attempts.
 func RetryPause(attempts int32) time.Duration {
 	pause := firstRetryPause
 	for range min(attempts, MaxAttempts) - 1 {

@@ -30,10 +30,10 @@ type (
 	Keep struct{ Offer Offer }
 	// WriteApproval writes the first attempt of an approved call to status before it starts. Waits is as in Rest.
 	WriteApproval struct{ Waits bool }
-	// LookForMessage looks for a message to the Turn, for Step.Abandon.
-	LookForMessage struct{}
-	// LookForSecrets looks for the Secrets that calls wait for, for Step.Withhold or Step.Release.
-	LookForSecrets struct{ Indexes []int }
+	// CheckForMessage looks for a message to the Turn, for Step.Abandon.
+	CheckForMessage struct{}
+	// CheckSecrets looks for the Secrets that calls wait for, for Step.Withhold or Step.Release.
+	CheckSecrets struct{ Indexes []int }
 	// StartCalls starts the calls. Their intent is in status.
 	StartCalls struct{ Indexes []int }
 	// OpenGates lets the recorded pods start. With Record it records pods first.
@@ -45,20 +45,20 @@ type (
 	Rest struct{ Waits, KeepOutcomes bool }
 )
 
-func (Block) action()          {}
-func (ReadPlan) action()       {}
-func (Observe) action()        {}
-func (WriteRetry) action()     {}
-func (ReadJournal) action()    {}
-func (Collect) action()        {}
-func (Keep) action()           {}
-func (WriteApproval) action()  {}
-func (LookForMessage) action() {}
-func (LookForSecrets) action() {}
-func (StartCalls) action()     {}
-func (OpenGates) action()      {}
-func (Close) action()          {}
-func (Rest) action()           {}
+func (Block) action()           {}
+func (ReadPlan) action()        {}
+func (Observe) action()         {}
+func (WriteRetry) action()      {}
+func (ReadJournal) action()     {}
+func (Collect) action()         {}
+func (Keep) action()            {}
+func (WriteApproval) action()   {}
+func (CheckForMessage) action() {}
+func (CheckSecrets) action()    {}
+func (StartCalls) action()      {}
+func (OpenGates) action()       {}
+func (Close) action()           {}
+func (Rest) action()            {}
 
 // Facts are the inputs of a round besides the calls and the Step.
 type Facts struct {
@@ -83,7 +83,7 @@ type Round struct {
 	Calls []v1alpha1.ToolCall
 
 	// The progress of the round.
-	observed, collected, asked, looked, started, opened, over bool
+	observed, collected, messageChecked, secretsChecked, started, opened, over bool
 	// accepted are the offers that are not part of the Turn yet.
 	accepted []Offer
 	// unsure are the calls that could not be observed. They are not started.
@@ -107,7 +107,7 @@ func (r *Round) WakeAt() time.Time {
 // decides.
 func (r *Round) Next(now time.Time) []Action {
 	for _, rule := range []func(time.Time) []Action{
-		r.block, r.observe, r.retry, r.read, r.take, r.approve, r.abandon, r.look, r.start, r.open, r.close,
+		r.block, r.observe, r.retry, r.read, r.acceptOffers, r.approve, r.abandon, r.checkSecrets, r.start, r.open, r.close,
 	} {
 		if actions := rule(now); len(actions) > 0 {
 			return actions
@@ -160,14 +160,14 @@ func (r *Round) refused(call v1alpha1.ToolCall) bool {
 	return call.Executor == v1alpha1.ToolExecutorNone && !r.Done(call.ID)
 }
 
-// Unsure records that a call could not be observed.
-func (r *Round) Unsure(index int) {
+// SetUnobserved records that a call could not be observed.
+func (r *Round) SetUnobserved(index int) {
 	r.unsure = append(r.unsure, index)
 }
 
-// Ended treats the end of an attempt as the end of its call, unless the call is retried. It returns the outcome, and
-// whether there is one.
-func (r *Round) Ended(index int, ended tool.Outcome, now time.Time) (tool.Outcome, bool) {
+// EndAttempt treats the end of an attempt as the end of its call, unless the call is retried. It returns the outcome,
+// and whether there is one.
+func (r *Round) EndAttempt(index int, ended tool.Outcome, now time.Time) (tool.Outcome, bool) {
 	if r.Retries(&r.Calls[index], ended, now) {
 		r.retried = true
 		return tool.Outcome{}, false
@@ -187,13 +187,13 @@ func (r *Round) retry(time.Time) []Action {
 // read reads the results and decisions in the journal, once a step. Also if the Turn does not wait for clients: it may
 // have done so before the Session was changed, and recorded results count.
 func (r *Round) read(time.Time) []Action {
-	if r.over || r.collected || !AsksOthers(r.Calls) {
+	if r.over || r.collected || !HasExternalCalls(r.Calls) {
 		return nil
 	}
 	if !r.Read {
 		return []Action{ReadJournal{}}
 	}
-	r.approved = r.TakeRecorded(r.Calls) || r.approved
+	r.approved = r.ApplyRecorded(r.Calls) || r.approved
 	if !r.Clients {
 		r.SkipClients(r.Calls)
 	}
@@ -207,8 +207,8 @@ func (r *Round) Offer(accepted []Offer, now time.Time) {
 	r.accepted = accepted
 }
 
-// take processes the accepted offers: all of them if they complete the step, and otherwise one after another.
-func (r *Round) take(time.Time) []Action {
+// acceptOffers processes the accepted offers: all of them if they complete the step, and otherwise one after another.
+func (r *Round) acceptOffers(time.Time) []Action {
 	if len(r.accepted) == 0 {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (r *Round) take(time.Time) []Action {
 	complete := r.Completes(r.Calls, r.accepted)
 	for _, o := range r.accepted {
 		if complete {
-			r.Take(&r.Calls[o.Index], o.Call)
+			r.AcceptResult(&r.Calls[o.Index], o.Call)
 		} else {
 			actions = append(actions, Keep{o})
 		}
@@ -225,10 +225,10 @@ func (r *Round) take(time.Time) []Action {
 	return actions
 }
 
-// Kept processes an offer in the form that the journal has recorded.
-func (r *Round) Kept(index int, recorded format.SettledRef) {
+// SetRecorded processes an offer in the form that the journal has recorded.
+func (r *Round) SetRecorded(index int, recorded format.SettledRef) {
 	r.Record([]format.SettledRef{recorded})
-	r.approved = r.Take(&r.Calls[index], recorded.Call) || r.approved
+	r.approved = r.AcceptResult(&r.Calls[index], recorded.Call) || r.approved
 }
 
 // approve writes the first attempts of approved calls.
@@ -243,15 +243,15 @@ func (r *Round) approve(time.Time) []Action {
 // abandon looks for a message once the step only waits for others: the next model call must read it (CLIENT-05). Only a
 // new message ends the wait for a client before its time limit.
 func (r *Round) abandon(time.Time) []Action {
-	if r.over || r.asked {
+	if r.over || r.messageChecked {
 		return nil
 	}
-	r.asked = true
+	r.messageChecked = true
 	r.RecallAbandoned(r.Calls)
 	if !r.waits() {
 		return nil
 	}
-	return []Action{LookForMessage{}}
+	return []Action{CheckForMessage{}}
 }
 
 // waits reports whether the step only waits for others.
@@ -259,16 +259,16 @@ func (r *Round) waits() bool {
 	return r.WaitsForOthers(r.Calls, r.Clients, r.Concurrency)
 }
 
-// look checks for the Secrets that calls wait for, when a check is due. A process that is notified of new Secrets
-// checks in each round.
-func (r *Round) look(now time.Time) []Action {
-	if r.over || r.looked || r.Blocked {
+// checkSecrets checks for the Secrets that calls wait for, when a check is due. A process that is notified of new
+// Secrets checks in each round.
+func (r *Round) checkSecrets(now time.Time) []Action {
+	if r.over || r.secretsChecked || r.Blocked {
 		return nil
 	}
-	r.looked = true
+	r.secretsChecked = true
 	var withheld []int
 	for i, call := range r.Calls {
-		at := r.Of(call.ID).lookAt
+		at := r.Row(call.ID).secretCheckAt
 		switch {
 		case !awaitsSecret(call):
 		case !r.Local && now.Before(at):
@@ -280,7 +280,7 @@ func (r *Round) look(now time.Time) []Action {
 	if len(withheld) == 0 {
 		return nil
 	}
-	return []Action{LookForSecrets{withheld}}
+	return []Action{CheckSecrets{withheld}}
 }
 
 // start starts the calls that may start now. A blocked Turn starts none: running calls continue, and then the Turn ends
@@ -289,7 +289,7 @@ func (r *Round) start(now time.Time) []Action {
 	switch {
 	case r.over || r.started:
 		return nil
-	case r.Blocked && !r.Settled(r.Calls) && !r.underWay():
+	case r.Blocked && !r.Settled(r.Calls) && !r.inProgress():
 		r.over = true
 		return []Action{Block{}}
 	}
@@ -306,10 +306,10 @@ func (r *Round) start(now time.Time) []Action {
 	return []Action{StartCalls{due}}
 }
 
-// underWay reports whether a call of the step that has no result yet has begun.
-func (r *Round) underWay() bool {
+// inProgress reports whether a call of the step that has no result yet has begun.
+func (r *Round) inProgress() bool {
 	return slices.ContainsFunc(r.Calls, func(call v1alpha1.ToolCall) bool {
-		return r.UnderWay(call, r.Exists != nil && r.Exists(call))
+		return r.InProgress(call, r.Exists != nil && r.Exists(call))
 	})
 }
 

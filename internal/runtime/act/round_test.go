@@ -54,7 +54,7 @@ func pendingCall(id string, executor v1alpha1.ToolExecutor) v1alpha1.ToolCall {
 }
 
 func ends(index int, outcome tool.Outcome) func(*Round) {
-	return func(r *Round) { r.Ended(index, outcome, moment) }
+	return func(r *Round) { r.EndAttempt(index, outcome, moment) }
 }
 
 func offers(offered ...Offer) func(*Round) {
@@ -115,7 +115,7 @@ func TestWhatARoundDoes(t *testing.T) {
 			want: "Observe{0}, Observe{1}, StartCalls{[0]}, OpenGates{true}, Rest{false false}",
 		},
 		"a call that cannot be observed is not started": {
-			calls: []v1alpha1.ToolCall{job, request}, driver: driver{"Observe{0}": func(r *Round) { r.Unsure(0) }},
+			calls: []v1alpha1.ToolCall{job, request}, driver: driver{"Observe{0}": func(r *Round) { r.SetUnobserved(0) }},
 			want: "Observe{0}, Observe{1}, StartCalls{[1]}, OpenGates{true}, Rest{false false}",
 		},
 		"an attempt that is not due": {
@@ -153,17 +153,17 @@ func TestWhatARoundDoes(t *testing.T) {
 		},
 		"a Secret that is missing": {
 			calls: []v1alpha1.ToolCall{withheld},
-			want:  "Observe{0}, LookForMessage{}, LookForSecrets{[0]}, OpenGates{true}, Rest{true true}",
+			want:  "Observe{0}, CheckForMessage{}, CheckSecrets{[0]}, OpenGates{true}, Rest{true true}",
 		},
 		"a Secret that is there": {
 			calls:  []v1alpha1.ToolCall{withheld},
-			driver: driver{"LookForSecrets{[0]}": func(r *Round) { r.Release(&r.Calls[0]) }},
-			want: "Observe{0}, LookForMessage{}, LookForSecrets{[0]}, StartCalls{[0]}, OpenGates{true}, " +
+			driver: driver{"CheckSecrets{[0]}": func(r *Round) { r.Release(&r.Calls[0]) }},
+			want: "Observe{0}, CheckForMessage{}, CheckSecrets{[0]}, StartCalls{[0]}, OpenGates{true}, " +
 				"Rest{false false}",
 		},
 		"a client": {
 			calls: []v1alpha1.ToolCall{client}, facts: Facts{Clients: true},
-			want: "ReadJournal{}, Collect{}, LookForMessage{}, OpenGates{true}, Rest{true true}",
+			want: "ReadJournal{}, Collect{}, CheckForMessage{}, OpenGates{true}, Rest{true true}",
 		},
 		"a client that is not waited for": {
 			calls: []v1alpha1.ToolCall{client}, want: "ReadJournal{}, Collect{}, OpenGates{true}, Close{}",
@@ -177,7 +177,9 @@ func TestWhatARoundDoes(t *testing.T) {
 			calls: []v1alpha1.ToolCall{client, request}, facts: Facts{Clients: true},
 			driver: driver{
 				"Collect{}": offers(offer(0, "", 0)),
-				"Keep{0}":   func(r *Round) { r.Kept(0, format.SettledRef{Ordinal: 3, Call: format.SettledCall{ID: "1-0"}}) },
+				"Keep{0}": func(r *Round) {
+					r.SetRecorded(0, format.SettledRef{Ordinal: 3, Call: format.SettledCall{ID: "1-0"}})
+				},
 			},
 			want: "Observe{1}, ReadJournal{}, Collect{}, Keep{0}, StartCalls{[1]}, OpenGates{true}, Rest{false false}",
 		},
@@ -186,7 +188,7 @@ func TestWhatARoundDoes(t *testing.T) {
 			driver: driver{
 				"Collect{}": offers(offer(0, approve, 0)),
 				"Keep{0}": func(r *Round) {
-					r.Kept(0, format.SettledRef{Ordinal: 3, Call: format.SettledCall{ID: "1-0", Decision: approve}})
+					r.SetRecorded(0, format.SettledRef{Ordinal: 3, Call: format.SettledCall{ID: "1-0", Decision: approve}})
 				},
 			},
 			want: "ReadJournal{}, Collect{}, Keep{0}, WriteApproval{false}",
@@ -201,8 +203,8 @@ func TestWhatARoundDoes(t *testing.T) {
 		},
 		"a message": {
 			calls: []v1alpha1.ToolCall{client}, facts: Facts{Clients: true},
-			driver: driver{"LookForMessage{}": func(r *Round) { r.Abandon(r.Calls) }},
-			want:   "ReadJournal{}, Collect{}, LookForMessage{}, OpenGates{true}, Close{}",
+			driver: driver{"CheckForMessage{}": func(r *Round) { r.Abandon(r.Calls) }},
+			want:   "ReadJournal{}, Collect{}, CheckForMessage{}, OpenGates{true}, Close{}",
 		},
 	} {
 		step := &Step{Local: test.local}

@@ -116,7 +116,7 @@ func FuzzStartable(f *testing.F) {
 		for range 2*len(calls) + 1 {
 			for _, i := range chosen(calls, concurrency, limit) {
 				if Unapproved(calls[i]) {
-					t.Errorf("call %d may start, and nobody has approved it", i)
+					t.Errorf("call %d may start without an approval", i)
 				}
 				calls[i].State = v1alpha1.ToolCallStateRunning
 			}

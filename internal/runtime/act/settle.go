@@ -18,7 +18,7 @@ func Describe(call *v1alpha1.ToolCall, outcome tool.Outcome) {
 	case outcome.Error != "":
 		call.Preview = tool.ShownPreview(outcome.Error)
 	case outcome.Result != nil:
-		call.Preview = tool.ShownPreview(content.Words(*outcome.Result))
+		call.Preview = tool.ShownPreview(content.Preview(*outcome.Result))
 	}
 }
 
@@ -31,7 +31,7 @@ func (s *Step) Show(call *v1alpha1.ToolCall) bool {
 	}
 	Describe(call, *row.Outcome)
 	if call.PodUID == "" {
-		call.PodUID = row.Kept.Call.PodUID
+		call.PodUID = row.RecordedOutcome.Call.PodUID
 	}
 	return true
 }
@@ -39,14 +39,14 @@ func (s *Step) Show(call *v1alpha1.ToolCall) bool {
 // Settle records the end of a call, shows it in status, and returns it. It is only "not executed" if no attempt of the
 // call may have started.
 func (s *Step) Settle(call *v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcome {
-	row := s.Of(call.ID)
-	if row.Unstarted < call.Attempt-1 {
+	row := s.Row(call.ID)
+	if row.UnstartedAttempts < call.Attempt-1 {
 		outcome = tool.WithEarlierAttempts(*call, outcome)
 	}
 	if Withdrawable(*call) && outcome.State == v1alpha1.ToolCallStateNotExecuted {
 		row.Unfenced = true
 	}
-	row.Outcome, row.Cut, row.Withheld = &outcome, false, nil
+	row.Outcome, row.Cut, row.MissingSecret = &outcome, false, nil
 	Describe(call, outcome)
 	return outcome
 }
@@ -59,7 +59,7 @@ func (s *Step) Retries(call *v1alpha1.ToolCall, ended tool.Outcome, now time.Tim
 		return false
 	}
 	if ended.State == v1alpha1.ToolCallStateNotExecuted {
-		s.Of(call.ID).Unstarted++
+		s.Row(call.ID).UnstartedAttempts++
 	}
 	notBefore := metav1.NewTime(now.Add(RetryPause(call.Attempt)))
 	call.NotBefore = &notBefore

@@ -35,14 +35,14 @@ func (s *Step) Intend(before, now []v1alpha1.ToolCall) {
 			known = before[i].Attempt
 		}
 		if call.Attempt > known {
-			s.Of(call.ID).Intended = call.Attempt
+			s.Row(call.ID).IntendedAttempt = call.Attempt
 		}
 	}
 }
 
-// UnderWay reports whether a call that has no outcome has begun. exists reports whether a Job of the call may exist. A
-// call whose pod is gated and not recorded has not begun: it is withdrawn.
-func (s *Step) UnderWay(call v1alpha1.ToolCall, exists bool) bool {
+// InProgress reports whether a call that has no outcome has begun. exists reports whether a Job of the call may exist.
+// A call whose pod is gated and not recorded has not begun: it is withdrawn.
+func (s *Step) InProgress(call v1alpha1.ToolCall, exists bool) bool {
 	switch {
 	case s.Done(call.ID):
 		return false

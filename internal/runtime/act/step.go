@@ -39,33 +39,33 @@ type Row struct {
 	Cut bool
 	// Source is the ToolResult with the client's result, or with the decision.
 	Source types.UID
-	// Given is the client's result or the decision in the journal, Kept the outcome in the journal of a call that a
-	// process has carried out.
-	Given, Kept format.SettledRef
+	// RecordedResult is the client's result or the decision in the journal. RecordedOutcome is the outcome in the journal
+	// of a call that a process has carried out.
+	RecordedResult, RecordedOutcome format.SettledRef
 	// Unfenced reports whether this process has concluded that the call was not executed while no pod was recorded for
 	// it. That is valid only until another leader records one.
 	Unfenced bool
-	// GaveUp is the outcome of an AtMostOnce call whose pod is being deleted, if it turns out that it did not start. A
-	// new process without it ends the call the same way, with a less specific reason.
-	GaveUp *tool.Outcome
-	// Unstarted is the number of attempts of a Pure or Idempotent call that this process knows not to have started. A new
-	// process starts at 0, and does not state that the call was not executed.
-	Unstarted int32
-	// Intended is the attempt that this process has written to status: no earlier process has requested its Job.
-	Intended int32
-	// Withheld is the missing Secret that the call waits for.
-	Withheld *Withheld
+	// StartFailure is the outcome of an AtMostOnce call whose pod is being deleted, if it turns out that it did not start.
+	// A new process without it ends the call the same way, with a less specific reason.
+	StartFailure *tool.Outcome
+	// UnstartedAttempts is the number of attempts of a Pure or Idempotent call that this process knows not to have
+	// started. A new process starts at 0, and does not state that the call was not executed.
+	UnstartedAttempts int32
+	// IntendedAttempt is the attempt that this process has written to status: no earlier process has requested its Job.
+	IntendedAttempt int32
+	// MissingSecret is the missing Secret that the call waits for.
+	MissingSecret *MissingSecret
 
-	// lookAt is when the Secret is checked again, lookPause the pause before that.
-	lookAt    time.Time
-	lookPause time.Duration
+	// secretCheckAt is when the Secret is checked again, secretCheckPause the pause before that.
+	secretCheckAt    time.Time
+	secretCheckPause time.Duration
 
 	misread bool
 	unread  int
 }
 
-// Of returns the row of a call, which is empty for a call that nothing is known of.
-func (s *Step) Of(id string) *Row {
+// Row returns the row of a call, which is empty for a call that nothing is known of.
+func (s *Step) Row(id string) *Row {
 	if row := s.find(id); row != nil {
 		return row
 	}
@@ -84,8 +84,8 @@ func (s *Step) find(id string) *Row {
 	return nil
 }
 
-// look returns a copy of the row of a call.
-func (s *Step) look(id string) Row {
+// copyOf returns a copy of the row of a call.
+func (s *Step) copyOf(id string) Row {
 	if row := s.find(id); row != nil {
 		return *row
 	}
@@ -124,15 +124,15 @@ func (s *Step) missing(calls []v1alpha1.ToolCall) int {
 
 // Source returns the ToolResult with the result of a call or with the decision about it; empty for none.
 func (s *Step) Source(id string) types.UID {
-	return s.look(id).Source
+	return s.copyOf(id).Source
 }
 
-// GivenBy returns the ToolResults whose results and decisions the journal has, in the order of the calls.
-func (s *Step) GivenBy(calls []v1alpha1.ToolCall) []types.UID {
+// RecordedSources returns the ToolResults whose results and decisions the journal has, in the order of the calls.
+func (s *Step) RecordedSources(calls []v1alpha1.ToolCall) []types.UID {
 	var sources []types.UID
 	for _, call := range calls {
-		if row := s.look(call.ID); row.Given.Ordinal != 0 {
-			sources = append(sources, row.Given.Call.Source)
+		if row := s.copyOf(call.ID); row.RecordedResult.Ordinal != 0 {
+			sources = append(sources, row.RecordedResult.Call.Source)
 		}
 	}
 	return sources
@@ -163,8 +163,8 @@ func (s *Step) Refused(calls []v1alpha1.ToolCall) []format.PlannedCall {
 func (s *Step) Parts(calls []v1alpha1.ToolCall) []int64 {
 	var parts []int64
 	for _, call := range calls {
-		row := s.look(call.ID)
-		for _, recorded := range []format.SettledRef{row.Given, row.Kept} {
+		row := s.copyOf(call.ID)
+		for _, recorded := range []format.SettledRef{row.RecordedResult, row.RecordedOutcome} {
 			if recorded.Ordinal != 0 {
 				parts = append(parts, recorded.Ordinal)
 			}
@@ -209,7 +209,7 @@ func (s *Step) shorten() {
 // shortened returns an outcome with the start of its texts.
 func shortened(outcome tool.Outcome) tool.Outcome {
 	if outcome.Result != nil {
-		text := tool.Preview(content.Words(*outcome.Result))
+		text := tool.Preview(content.Preview(*outcome.Result))
 		outcome.Result = &text
 	}
 	outcome.Error = tool.Preview(outcome.Error)

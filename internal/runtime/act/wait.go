@@ -8,9 +8,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Withheld is the error of a call of an HTTP tool that waits for a Secret which a header needs. Nothing of the call was
+// MissingSecret is the error of a call that waits for a Secret, such as that of a header. Nothing of the call was
 // claimed or sent.
-type Withheld struct {
+type MissingSecret struct {
 	// Tool is the name of the Tool.
 	Tool string
 	// Reason and Problem name the missing reference and the remedy.
@@ -18,40 +18,40 @@ type Withheld struct {
 }
 
 // Error implements error.
-func (w *Withheld) Error() string {
+func (w *MissingSecret) Error() string {
 	return fmt.Sprintf("Tool %q cannot be called (%s). %s", w.Tool, w.Reason, w.Problem)
 }
 
 const (
-	// firstLook is the pause before a missing Secret is looked for again. Each further pause is twice as long.
-	firstLook = 5 * time.Second
-	// lastLook bounds the pauses.
-	lastLook = 5 * time.Minute
+	// firstSecretCheck is the pause before a missing Secret is looked for again. Each further pause is twice as long.
+	firstSecretCheck = 5 * time.Second
+	// lastSecretCheck bounds the pauses.
+	lastSecretCheck = 5 * time.Minute
 )
 
 // Withhold keeps a call back for which a Secret is missing, and shows that in its status. It returns when to look
 // again, if nothing tells the process about new Secrets.
-func (s *Step) Withhold(call *v1alpha1.ToolCall, missing *Withheld, now time.Time) time.Time {
-	row := s.Of(call.ID)
-	row.Withheld, row.lookPause = missing, min(max(2*row.lookPause, firstLook), lastLook)
-	row.lookAt = now.Add(row.lookPause)
+func (s *Step) Withhold(call *v1alpha1.ToolCall, missing *MissingSecret, now time.Time) time.Time {
+	row := s.Row(call.ID)
+	row.MissingSecret, row.secretCheckPause = missing, min(max(2*row.secretCheckPause, firstSecretCheck), lastSecretCheck)
+	row.secretCheckAt = now.Add(row.secretCheckPause)
 	call.State, call.Reason = v1alpha1.ToolCallStatePending, missing.Reason
 	call.Preview = tool.ShownPreview(missing.Problem)
-	return row.lookAt
+	return row.secretCheckAt
 }
 
 // Release lets a call start whose Secrets exist.
 func (s *Step) Release(call *v1alpha1.ToolCall) {
-	row := s.Of(call.ID)
-	row.Withheld, row.lookAt, row.lookPause = nil, time.Time{}, 0
+	row := s.Row(call.ID)
+	row.MissingSecret, row.secretCheckAt, row.secretCheckPause = nil, time.Time{}, 0
 	call.Reason, call.Preview = "", ""
 }
 
 // Missing returns the missing references that calls wait for, in the order of the calls.
-func (s *Step) Missing(calls []v1alpha1.ToolCall) []*Withheld {
-	var missing []*Withheld
+func (s *Step) Missing(calls []v1alpha1.ToolCall) []*MissingSecret {
+	var missing []*MissingSecret
 	for _, call := range calls {
-		if w := s.look(call.ID).Withheld; w != nil && awaitsSecret(call) {
+		if w := s.copyOf(call.ID).MissingSecret; w != nil && awaitsSecret(call) {
 			missing = append(missing, w)
 		}
 	}
@@ -82,7 +82,7 @@ func (s *Step) WaitsForOthers(
 	return missing
 }
 
-// awaitsSecret reports whether a call of an HTTP tool waits for a Secret that a header needs.
+// awaitsSecret reports whether a call that the process carries out waits for a Secret.
 func awaitsSecret(call v1alpha1.ToolCall) bool {
 	if call.Executor != v1alpha1.ToolExecutorHTTP || call.State != v1alpha1.ToolCallStatePending {
 		return false

@@ -69,13 +69,13 @@ func TestWhenAStepWaitsForOthers(t *testing.T) {
 // A missing Secret is looked for again later and later, and at once in a process that is told about new ones.
 func TestWhenAMissingSecretIsLookedForAgain(t *testing.T) {
 	call := pendingCall("1-0", v1alpha1.ToolExecutorHTTP)
-	missing := &Withheld{Tool: "t", Reason: v1alpha1.ReasonSecretMissing, Problem: "It is not there."}
+	missing := &MissingSecret{Tool: "t", Reason: v1alpha1.ReasonSecretMissing, Problem: "It is not there."}
 	calls, step, now := []v1alpha1.ToolCall{call}, &Step{}, moment
 	looks := func(local bool) bool {
 		step.Local = local
 		round := NewRound(step, calls, Facts{})
 		did := driver{}.drive(t, round, now)
-		if found := strings.Contains(did, "LookForSecrets{[0]}"); found || round.WakeAt().After(now) {
+		if found := strings.Contains(did, "CheckSecrets{[0]}"); found || round.WakeAt().After(now) {
 			return found
 		}
 		t.Fatalf("neither looked for nor due later: %s", did)
@@ -84,26 +84,26 @@ func TestWhenAMissingSecretIsLookedForAgain(t *testing.T) {
 	for look, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
 		next := step.Withhold(&calls[0], missing, now)
 		if next.Sub(now) != want || len(step.Missing(calls)) != 1 || calls[0].Reason != missing.Reason {
-			t.Fatalf("look %d: the next one comes after %v, the call is %+v", look, next.Sub(now), calls[0])
+			t.Fatalf("check %d: the next one comes after %v, the call is %+v", look, next.Sub(now), calls[0])
 		}
 		if looks(false) || !looks(true) {
-			t.Errorf("look %d: looked for too early, or not in a process that is told", look)
+			t.Errorf("check %d: checked too early, or not in a process that is notified", look)
 		}
 		if now = next; !looks(false) {
-			t.Errorf("look %d: not looked for when it is time", look)
+			t.Errorf("check %d: not checked when it is due", look)
 		}
 	}
 	for range 20 {
 		step.Withhold(&calls[0], missing, now)
 	}
-	if next := step.Withhold(&calls[0], missing, now); next.Sub(now) != lastLook {
+	if next := step.Withhold(&calls[0], missing, now); next.Sub(now) != lastSecretCheck {
 		t.Errorf("the last pause is %v", next.Sub(now))
 	}
 	step.Release(&calls[0])
 	if len(step.Missing(calls)) != 0 || calls[0].Reason != "" {
 		t.Errorf("released, the call is %+v", calls[0])
 	}
-	if next := step.Withhold(&calls[0], missing, now); next.Sub(now) != firstLook {
+	if next := step.Withhold(&calls[0], missing, now); next.Sub(now) != firstSecretCheck {
 		t.Errorf("after it was there, the pause is %v", next.Sub(now))
 	}
 }

@@ -162,7 +162,7 @@ func TestDecodeReadsWhatIsWritten(t *testing.T) {
 			"simulation: {toolCalls: {fixed: [], sequence: []}}}",
 	} {
 		if _, err := Decode("Model", []byte(model+"spec: "+spec)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("of %s Decode says %v, want %q", spec, err, says)
+			t.Errorf("of %s Decode returned %v, want %q", spec, err, says)
 		}
 	}
 	if _, err := Decode("JournalEntry", []byte(model)); err == nil {

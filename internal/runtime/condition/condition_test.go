@@ -148,7 +148,7 @@ func TestSetStalledIsThereOnlyWhileItIsTrue(t *testing.T) {
 	}
 }
 
-func TestSetAcceptedTellsKstatusWhereTheResultStands(t *testing.T) {
+func TestSetAcceptedReportsTheStateToKstatus(t *testing.T) {
 	var conditions []metav1.Condition
 	for _, step := range []struct {
 		status metav1.ConditionStatus

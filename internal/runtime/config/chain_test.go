@@ -108,7 +108,7 @@ func TestChain(t *testing.T) {
 			}
 			for _, part := range test.says {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("error %q does not say %s", err, part)
+					t.Errorf("error %q does not contain %s", err, part)
 				}
 			}
 		})
@@ -228,7 +228,8 @@ func TestTheRemedyOfABlockerIsPossible(t *testing.T) {
 	}
 }
 
-func TestBlockerSaysWhatHappened(t *testing.T) {
+// Rules: BLK-03.
+func TestBlockerReportsWhatHappened(t *testing.T) {
 	b := Blocker{Dependency: DependencyAgent, State: DependencyArchived}
 	if got, want := b.Sentence(), "Execution stopped because the assigned agent was archived."; got != want {
 		t.Errorf("Sentence = %q, want %q", got, want)
@@ -286,7 +287,7 @@ func TestAChainThatDoesNotResolveInFullBlocks(t *testing.T) {
 				t.Fatalf("blocked by %+v, want %s", blocker, test.says)
 			}
 			if reason, message := resolved.Problem(); reason == "" || !strings.HasPrefix(message, blocker.Problem) {
-				t.Errorf("the Session says %s, %q", reason, message)
+				t.Errorf("the Session reports %s, %q", reason, message)
 			}
 		})
 	}

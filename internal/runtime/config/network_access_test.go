@@ -202,7 +202,7 @@ func TestLayersNarrow(t *testing.T) {
 		"nothing in common": {
 			lists: []string{"a.example", "b.example"}, refused: "https://a.example https://b.example",
 		},
-		"nothing in common, and nobody opens it": {
+		"nothing in common, and no layer widens it": {
 			lists:   []string{"a.example", "b.example", "a.example", "*.example"},
 			refused: "https://a.example https://b.example https://c.example",
 		},

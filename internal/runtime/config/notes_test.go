@@ -95,7 +95,8 @@ func TestAModelThatHasNoKeyHoldsUpASessionUnlessAFallbackCanBeCalled(t *testing.
 	}
 }
 
-func TestAModelThatControlsNameAndThatDoesNotExistIsSaid(t *testing.T) {
+// Rules: CFG-07.
+func TestAModelOfControlsThatDoesNotExistIsReported(t *testing.T) {
 	r := &Resolved{Models: []v1alpha1.Model{someModel("a", metav1.ConditionTrue)}}
 	for name, want := range map[string]string{"a": "", "gone": "gone"} {
 		if got := r.ModelNotFound(&v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: name}}); got != want {

@@ -163,7 +163,7 @@ func TestProblem(t *testing.T) {
 			}
 			for _, part := range test.says {
 				if !strings.Contains(message, part) {
-					t.Errorf("message %q does not say %s", message, part)
+					t.Errorf("message %q does not contain %s", message, part)
 				}
 			}
 		})

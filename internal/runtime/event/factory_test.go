@@ -129,7 +129,7 @@ func TestSpansNestAndArePairedOverProcesses(t *testing.T) {
 		first.ToolStarted(ToolStarted{ToolCall: ToolCall{ID: "1-1"}}).Context[ContextSpan],
 	} {
 		if !regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString(span) || spans[span] {
-			t.Errorf("the span %q is none, or is used twice", span)
+			t.Errorf("the span %q is invalid, or is used twice", span)
 		}
 		spans[span] = true
 	}
@@ -150,7 +150,7 @@ func TestTraceParentIsValidWhateverTheUID(t *testing.T) {
 	}
 }
 
-func TestStepEventsSayTheirTurnAndData(t *testing.T) {
+func TestStepEventsHaveTheirTurnAndData(t *testing.T) {
 	s := factory().Step(1, 1)
 	for _, test := range []struct {
 		kind  string
@@ -218,7 +218,7 @@ func TestStepEventsSayTheirTurnAndData(t *testing.T) {
 	}
 }
 
-func TestMetadataThatJSONCannotSayIsReplaced(t *testing.T) {
+func TestMetadataThatJSONCannotEncodeIsReplaced(t *testing.T) {
 	m := NewAssistantMessage("x", nil)
 	m.Metadata = map[string]any{"good": "yes", "channel": make(chan int), "infinite": math.Inf(1)}
 	for _, e := range []Event{

@@ -74,7 +74,7 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-func TestAnOutcomeGetsANonceThatNobodyCanForetell(t *testing.T) {
+func TestAnOutcomeGetsAnUnpredictableNonce(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
 		m, _, err := MessageOf(

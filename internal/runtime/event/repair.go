@@ -54,7 +54,7 @@ const (
 // A result belongs to the newest call before it that has its id and no result yet, because ids are unique within a turn
 // only.
 func Repair(messages []Message, lookup Lookup) ([]Message, []TranscriptRepaired) {
-	missing := unanswered(messages)
+	missing := callsWithoutResult(messages)
 	if len(missing) == 0 {
 		return messages, nil
 	}
@@ -80,8 +80,8 @@ func Repair(messages []Message, lookup Lookup) ([]Message, []TranscriptRepaired)
 	return repaired, told
 }
 
-// unanswered are the calls without a result, by the index of their message.
-func unanswered(messages []Message) map[int][]ToolCall {
+// callsWithoutResult are the calls without a result, by the index of their message.
+func callsWithoutResult(messages []Message) map[int][]ToolCall {
 	type open struct{ message, call int }
 	waiting := map[string][]open{}
 	for i, m := range messages {

@@ -66,7 +66,7 @@ func TestRepairPutsResultsWhereAProviderExpectsThem(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", shape(got), test.want)
 			}
 			if put := strings.Count(test.want, "["); len(told) != put {
-				t.Errorf("%d repairs are told of, not %d", len(told), put)
+				t.Errorf("%d repairs are reported, not %d", len(told), put)
 			}
 			if fmt.Sprint(test.messages) != before {
 				t.Error("the messages given were changed")
@@ -75,7 +75,8 @@ func TestRepairPutsResultsWhereAProviderExpectsThem(t *testing.T) {
 	}
 }
 
-func TestRepairSaysWhatIsKnownOfTheCall(t *testing.T) {
+// Rules: DUR-03.
+func TestRepairStatesWhatIsKnownOfTheCall(t *testing.T) {
 	for name, test := range map[string]struct {
 		record CallRecord
 		action string
@@ -90,11 +91,11 @@ func TestRepairSaysWhatIsKnownOfTheCall(t *testing.T) {
 		"interrupted with an error": {
 			CallRecord{State: CallInterrupted, Error: "node lost"}, ActionReplay, "node lost", nil,
 		},
-		"running":                       {CallRecord{State: CallRunning}, ActionSynthesize, SentenceUncertain, nil},
-		"never started":                 {CallRecord{State: CallNotRecorded}, ActionSynthesize, SentenceNotExecuted, nil},
-		"state cannot be read":          {CallRecord{State: CallLookupFailed}, ActionSynthesize, SentenceStatusUnknown, nil},
-		"no records":                    {CallRecord{State: CallUnrecorded}, ActionSynthesize, SentenceCancelled, nil},
-		"a state nobody has thought of": {CallRecord{State: 99}, ActionSynthesize, SentenceStatusUnknown, nil},
+		"running":              {CallRecord{State: CallRunning}, ActionSynthesize, SentenceUncertain, nil},
+		"never started":        {CallRecord{State: CallNotRecorded}, ActionSynthesize, SentenceNotExecuted, nil},
+		"state cannot be read": {CallRecord{State: CallLookupFailed}, ActionSynthesize, SentenceStatusUnknown, nil},
+		"no records":           {CallRecord{State: CallUnrecorded}, ActionSynthesize, SentenceCancelled, nil},
+		"an unknown state":     {CallRecord{State: 99}, ActionSynthesize, SentenceStatusUnknown, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lookup := func(m Message, c ToolCall) CallRecord {
@@ -121,7 +122,7 @@ func TestRepairSaysWhatIsKnownOfTheCall(t *testing.T) {
 		})
 	}
 	if got, _ := Repair([]Message{calls("a", "1-0")}, nil); got[1].Error != SentenceCancelled {
-		t.Errorf("without a lookup the model is told %q", got[1].Error)
+		t.Errorf("without a lookup the model received %q", got[1].Error)
 	}
 }
 
@@ -157,7 +158,7 @@ func FuzzRepair(f *testing.F) {
 			}
 		}
 		if kept != len(messages) {
-			t.Fatalf("message %d is gone or out of place: %s", kept, shape(repaired))
+			t.Fatalf("message %d is missing or out of place: %s", kept, shape(repaired))
 		}
 		// Counted from the end, no id is ever asked for more often than it is answered behind.
 		answers := map[string]int{}

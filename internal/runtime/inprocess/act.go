@@ -101,7 +101,7 @@ func (a *acting) round(ctx context.Context) (*journal.Closed, error) {
 			if closed != nil || err != nil {
 				return closed, err
 			}
-			a.answer()
+			a.replyRecorded()
 		}
 	}
 }
@@ -117,9 +117,9 @@ func (a *acting) carryOut(ctx context.Context, round *act.Round, action act.Acti
 		a.collect(round)
 	case act.Keep:
 		return a.keep(ctx, round, does.Offer)
-	case act.LookForMessage:
+	case act.CheckForMessage:
 		return nil, a.lookForMessage(ctx)
-	case act.LookForSecrets:
+	case act.CheckSecrets:
 		return nil, a.lookForSecrets(ctx, does.Indexes)
 	case act.StartCalls:
 		a.start(ctx, does.Indexes)
@@ -183,7 +183,7 @@ func (a *acting) calls() []v1alpha1.ToolCall {
 // conclude treats the end of an attempt as the end of its call, unless the call may be retried.
 func (a *acting) conclude(end callEnd) (*journal.Closed, error) {
 	call := &a.calls()[end.index]
-	var missing *act.Withheld
+	var missing *act.MissingSecret
 	if errors.As(end.err, &missing) {
 		a.step.Withhold(call, missing, a.loop.Clock.Now())
 		return nil, nil
@@ -202,7 +202,7 @@ func (a *acting) conclude(end callEnd) (*journal.Closed, error) {
 		return nil, nil
 	}
 	if end.Kept.Ordinal != 0 {
-		a.step.Of(call.ID).Kept = end.Kept
+		a.step.Row(call.ID).RecordedOutcome = end.Kept
 	}
 	a.step.Settle(call, end.Outcome)
 	return nil, nil

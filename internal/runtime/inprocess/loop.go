@@ -240,7 +240,7 @@ func (l *Loop) await(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
 // watch waits until a Turn has ended, or waits for others.
 func (l *Loop) watch(ctx context.Context, r *run) (*v1alpha1.Turn, error) {
 	for {
-		turn, changed, err := r.look()
+		turn, changed, err := r.current()
 		if changed == nil {
 			return turn, err
 		}

@@ -32,7 +32,7 @@ type run struct {
 	// cancelled reports whether the Turn is to end.
 	cancelled bool
 	// inbox holds answers that were not processed yet.
-	inbox []*given
+	inbox []*submission
 	// changed is closed whenever shown, done or waits change.
 	changed chan struct{}
 
@@ -45,10 +45,10 @@ type run struct {
 	turn *v1alpha1.Turn
 	// adopted reports whether the open step was opened by another process, which may have closed it as well.
 	adopted bool
-	// known is what is known of the calls of the open step; nil for a step without calls. taken are the answers that were
-	// offered to them and have no reply yet.
-	known *act.Step
-	taken []*given
+	// known is the knowledge about the calls of the open step; nil for a step without calls. undecided are the submissions
+	// for them that have no reply yet.
+	known     *act.Step
+	undecided []*submission
 }
 
 func newRun(l *Loop, q *queue, turn *v1alpha1.Turn) *run {
@@ -99,7 +99,7 @@ func (r *run) finish(err error) {
 	r.done, r.waits, r.err = true, false, err
 	for _, g := range r.inbox {
 		if err == nil {
-			g.reply <- g.judge(r.shown)
+			g.reply <- g.validate(r.shown)
 		} else {
 			g.reply <- err
 		}
@@ -108,9 +108,9 @@ func (r *run) finish(err error) {
 	r.announce()
 }
 
-// look returns the current Turn, and a channel that is closed when it changes: nil if there is nothing to wait for. The
-// error is that of the run.
-func (r *run) look() (turn *v1alpha1.Turn, changed <-chan struct{}, err error) {
+// current returns the current Turn, and a channel that is closed when it changes: nil if there is nothing to wait for.
+// The error is that of the run.
+func (r *run) current() (turn *v1alpha1.Turn, changed <-chan struct{}, err error) {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()
 	if !r.done && !r.waits {
@@ -185,7 +185,7 @@ func (r *run) advance(ctx context.Context) error {
 			err = r.project(ctx, closed)
 		}
 		if ctx.Err() == nil {
-			r.answerClosed(closed, failed)
+			r.replyClosed(closed, failed)
 		}
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ func (a *acting) lookForSecrets(ctx context.Context, indexes []int) error {
 	var failed []error
 	for _, i := range indexes {
 		call := &a.calls()[i]
-		var missing *act.Withheld
+		var missing *act.MissingSecret
 		if definition := a.definition(*call); definition != nil && definition.Spec.HTTP != nil {
 			var err error
 			if missing, err = a.loop.Steps.CheckSecrets(ctx, a.turn.Namespace, call.Name, definition.Spec.HTTP); err != nil {
@@ -35,7 +35,7 @@ func (a *acting) lookForSecrets(ctx context.Context, indexes []int) error {
 
 // awaitKey reports on the Turn that its Model has no API key, and waits until objects have changed, the Turn is to end
 // or a time limit has passed.
-func (r *run) awaitKey(ctx context.Context, missing *turnstate.Keyless) error {
+func (r *run) awaitKey(ctx context.Context, missing *turnstate.MissingKey) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	progress := &r.turn.Status.TurnProgress

@@ -44,7 +44,7 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 		if err != nil {
 			return nil, err
 		}
-		missing := turnstate.KeylessBy(config)
+		missing := turnstate.FindMissingKey(config)
 		if missing == nil {
 			closed, err := r.call(ctx, config)
 			if !errors.As(err, &missing) {

@@ -110,7 +110,7 @@ func (r *Attempt) Shorten(call v1alpha1.ToolCall) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.outcome != nil && !r.short {
-		shown := act.AsShown(call, *r.outcome)
+		shown := act.ShownOutcome(call, *r.outcome)
 		r.outcome, r.short = &shown, true
 	}
 }
@@ -151,8 +151,8 @@ var executors = map[v1alpha1.ToolExecutor]func(*Runner, context.Context, turnsta
 	v1alpha1.ToolExecutorBuiltin: (*Runner).builtin,
 }
 
-// CarryOut carries out one call, as once does. The error is an *act.Withheld as long as a Secret is missing that the
-// call needs.
+// CarryOut carries out one call, as once does. The error is an *act.MissingSecret as long as a Secret is missing that
+// the call needs.
 func (run *Runner) CarryOut(ctx context.Context, t turnstate.Turn, c Call) (End, error) {
 	prepare := executors[c.Call.Executor]
 	if prepare == nil {

@@ -20,7 +20,7 @@ func TestEveryExecutorOfThisProcessIsRegistered(t *testing.T) {
 			t.Errorf("executor %s: %v", executor, err)
 		}
 		if err == nil && end.Outcome.Reason != v1alpha1.ToolCallReasonToolChanged {
-			t.Errorf("a call of executor %s whose tool is gone ends with %+v", executor, end.Outcome)
+			t.Errorf("a call of executor %s whose tool was deleted ends with %+v", executor, end.Outcome)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func TestAClaimOfSomebodyElseMeansThatNobodyKnows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.close(turn); !errors.Is(err, journal.ErrStale) {
-		t.Errorf("closing the step says %v", err)
+		t.Errorf("closing the step returned %v", err)
 	}
 	if end, err = b.CarryOut(t.Context(), turn, call); err != nil || *end.Outcome.Result != "late" {
 		t.Errorf("asked again it ends with %+v, %v", end, err)
@@ -111,7 +111,7 @@ func TestATryThatCouldNotReadItsSecretClaimsNothingAndIsMadeAgain(t *testing.T) 
 	broken := errors.New("the API server is away")
 	b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) { return nil, broken }
 	if _, err := b.CarryOut(t.Context(), turn, call); !errors.Is(err, broken) || b.entries() != 0 {
-		t.Fatalf("it says %v, %d entries", err, b.entries())
+		t.Fatalf("it reports %v, %d entries", err, b.entries())
 	}
 	b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
 		return &corev1.Secret{Data: map[string][]byte{"token": []byte("abcdef")}}, nil
@@ -141,7 +141,7 @@ func TestARequestIsNotSentAgainWhenItsOutcomeCouldNotBeKept(t *testing.T) {
 	b := onStore(t, store).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	if _, err := b.CarryOut(t.Context(), turn, call); err == nil {
-		t.Fatal("nobody says that nothing was kept")
+		t.Fatal("no error reports that nothing was kept")
 	}
 	store.listens = true
 	end, err := b.CarryOut(t.Context(), turn, call)
@@ -167,7 +167,7 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 		change func(*bench, *Call)
 		reason string
 	}{
-		"its Tool is gone": {func(_ *bench, c *Call) { c.Definition = nil }, v1alpha1.ToolCallReasonToolChanged},
+		"its Tool was deleted": {func(_ *bench, c *Call) { c.Definition = nil }, v1alpha1.ToolCallReasonToolChanged},
 		"its Tool is another kind": {func(_ *bench, c *Call) {
 			c.Definition = definition.Of(&v1alpha1.Tool{Spec: v1alpha1.ToolSpec{Job: &v1alpha1.JobTool{}}})
 		}, v1alpha1.ToolCallReasonToolChanged},

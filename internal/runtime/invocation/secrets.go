@@ -19,7 +19,7 @@ func (run *Runner) CheckSecrets(
 	ctx context.Context,
 	namespace, name string,
 	definition *v1alpha1.HTTPTool,
-) (*act.Withheld, error) {
+) (*act.MissingSecret, error) {
 	_, withheld, err := run.secrets(ctx, namespace, name, definition)
 	return withheld, err
 }
@@ -27,14 +27,14 @@ func (run *Runner) CheckSecrets(
 // secrets reads the Secrets that a Tool's headers need, or reports the first that is missing.
 func (run *Runner) secrets(
 	ctx context.Context, namespace, name string, definition *v1alpha1.HTTPTool,
-) (map[string]*corev1.Secret, *act.Withheld, error) {
+) (map[string]*corev1.Secret, *act.MissingSecret, error) {
 	found := map[string]*corev1.Secret{}
 	for _, header := range definition.Headers {
 		ref := header.SecretKeyRef
 		if ref == nil {
 			continue
 		}
-		withheld := &act.Withheld{Tool: name}
+		withheld := &act.MissingSecret{Tool: name}
 		if found[ref.Name] == nil {
 			secret, err := run.Secrets(ctx, namespace, ref.Name)
 			switch {

@@ -46,7 +46,7 @@ func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 				call.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
 				b.Secrets = test.read
 				_, err := b.CarryOut(t.Context(), turn, call)
-				var withheld *act.Withheld
+				var withheld *act.MissingSecret
 				if !errors.As(err, &withheld) || withheld.Reason != test.reason ||
 					!strings.Contains(withheld.Error(), test.problem) {
 					t.Fatalf("it ends with %v", err)

@@ -85,7 +85,7 @@ func (w *writer) writeAll(ctx context.Context, r Record, specs []Entry) (*entry,
 		rest[i-1] = remainder{entries: rest[i].entries + 1, bytes: rest[i].bytes + e.size}
 	}
 	parts := slices.Clone(r.Parts)
-	wanted := func() (bool, error) { return true, w.takesIn(r) }
+	wanted := func() (bool, error) { return true, w.checkIncludes(r) }
 	for i, spec := range specs {
 		if spec.Final {
 			slices.Sort(parts)
@@ -98,7 +98,7 @@ func (w *writer) writeAll(ctx context.Context, r Record, specs []Entry) (*entry,
 		if spec.Final {
 			return e, nil
 		}
-		if err := w.took(ctx, e); err != nil {
+		if err := w.foldOwn(ctx, e); err != nil {
 			return nil, err
 		}
 		parts = append(parts, e.spec.Ordinal)
@@ -106,9 +106,9 @@ func (w *writer) writeAll(ctx context.Context, r Record, specs []Entry) (*entry,
 	return nil, fmt.Errorf("step %d of Turn %s has no final entry", w.step, w.turn.Name)
 }
 
-// takesIn checks that the record includes every result that was settled before it and no others, does not report a
-// claimed call as never started, and includes no message that was withdrawn or steered into another Turn.
-func (w *writer) takesIn(r Record) error {
+// checkIncludes checks that the record includes every result that was settled before it and no others, does not report
+// a claimed call as never started, and includes no message that was withdrawn or steered into another Turn.
+func (w *writer) checkIncludes(r Record) error {
 	for _, id := range r.Unclaimed {
 		if claim := w.claim(id); claim.Ordinal != 0 {
 			return fmt.Errorf(

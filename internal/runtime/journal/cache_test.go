@@ -19,7 +19,7 @@ func TestCacheKeepsWhatWasUsedLast(t *testing.T) {
 		c.putEntry("a", cachedEntry(ordinal+1, 1000))
 	}
 	if c.entry("a", 1) == nil {
-		t.Fatal("an entry within the bound is gone")
+		t.Fatal("an entry within the bound was evicted")
 	}
 	c.putEntry("b", cachedEntry(1, 1000))
 	if c.entry("a", 2) != nil {
@@ -27,7 +27,7 @@ func TestCacheKeepsWhatWasUsedLast(t *testing.T) {
 	}
 	for _, ordinal := range []int64{1, 3} {
 		if c.entry("a", ordinal) == nil {
-			t.Errorf("entry %d, used later, is gone", ordinal)
+			t.Errorf("entry %d, used later, was evicted", ordinal)
 		}
 	}
 	c.putEntry("a", cachedEntry(9, 5000))

@@ -32,7 +32,7 @@ func (l *Log) Claim(
 		return ClaimRef{}, nil, fmt.Errorf("claiming call %s: %w", call.ID, err)
 	}
 	if e != nil {
-		return ClaimRef{Ordinal: e.spec.Ordinal, Call: call}, nil, w.took(ctx, e)
+		return ClaimRef{Ordinal: e.spec.Ordinal, Call: call}, nil, w.foldOwn(ctx, e)
 	}
 	// A claim that was found among the entries known so far does not exclude later entries.
 	if err := w.toEnd(ctx); err != nil {

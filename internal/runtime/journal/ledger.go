@@ -95,8 +95,8 @@ func (l *ledger) put(s Session, bytes int64) {
 	}
 }
 
-// of returns the known size of one journal.
-func (l *ledger) of(s Session) int64 {
+// sizeOf returns the known size of one journal.
+func (l *ledger) sizeOf(s Session) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := l.namespaces[s.Namespace]; n != nil {
@@ -105,8 +105,8 @@ func (l *ledger) of(s Session) int64 {
 	return 0
 }
 
-// others returns the size of the other journals in the Session's namespace.
-func (l *ledger) others(s Session) int64 {
+// otherBytes returns the size of the other journals in the Session's namespace.
+func (l *ledger) otherBytes(s Session) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.namespaces[s.Namespace]
@@ -119,7 +119,7 @@ func (l *ledger) others(s Session) int64 {
 // Measured reports the size of a Session's journal, from the Session's status, to the Log: the Log itself knows only
 // the journals that it has read.
 func (l *Log) Measured(s Session, bytes int64) {
-	if bytes > l.ledger.of(s) {
+	if bytes > l.ledger.sizeOf(s) {
 		l.ledger.set(s, bytes)
 	}
 }
@@ -141,7 +141,7 @@ func (l *Log) room(s Session, used, needed int64) error {
 		return full(BySession, s.Limit)
 	case l.maxBytes > 0 && used+needed > l.maxBytes:
 		return full(ByManager, l.maxBytes)
-	case l.maxNamespaceBytes > 0 && l.ledger.others(s)+used+needed > l.maxNamespaceBytes:
+	case l.maxNamespaceBytes > 0 && l.ledger.otherBytes(s)+used+needed > l.maxNamespaceBytes:
 		return full(ByNamespace, l.maxNamespaceBytes)
 	default:
 		return nil

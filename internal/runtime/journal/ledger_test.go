@@ -9,8 +9,8 @@ func TestABytesCountThatComesLateDoesNotOutliveItsSession(t *testing.T) {
 	l.set(next, 1)
 	l.forget(gone)
 	l.set(gone, 100) // by a read that was under way
-	if got := l.others(next); got != 0 {
-		t.Errorf("the namespace is charged %d bytes for a journal that is gone", got)
+	if got := l.otherBytes(next); got != 0 {
+		t.Errorf("the namespace is charged %d bytes for a journal that was deleted", got)
 	}
 	for range 2 * maxForgotten {
 		l.forget(Session{Namespace: "other", UID: "x"})
@@ -18,7 +18,7 @@ func TestABytesCountThatComesLateDoesNotOutliveItsSession(t *testing.T) {
 	if len(l.forgotten) > maxForgotten || len(l.namespaces) != 1 {
 		t.Errorf("%d Sessions and %d namespaces are remembered", len(l.forgotten), len(l.namespaces))
 	}
-	if got := l.of(next); got != 1 {
+	if got := l.sizeOf(next); got != 1 {
 		t.Errorf("the other journal is charged %d bytes", got)
 	}
 }

@@ -21,9 +21,9 @@ type Obstacle struct {
 }
 
 const (
-	// firstLook and lastLook bound the pauses between two checks of a journal that cannot be appended to.
-	firstLook = 10 * time.Second
-	lastLook  = 5 * time.Minute
+	// firstCheck and lastCheck bound the pauses between two checks of a journal that cannot be appended to.
+	firstCheck = 10 * time.Second
+	lastCheck  = 5 * time.Minute
 )
 
 // ObstacleOf returns the meaning of a Log's error for its Session; nil for an error that may be transient.
@@ -33,17 +33,17 @@ func ObstacleOf(err error, session string) *Obstacle {
 		return &Obstacle{v1alpha1.ReasonJournalFormatUnsupported, fmt.Sprintf(
 			"A later version of the manager has written to the journal of Session %q (%s). Upgrade the manager, or "+
 				"continue in a new Session.",
-			session, words(err, ErrFormat))}
+			session, causeText(err, ErrFormat))}
 	case errors.Is(err, ErrCorrupt):
 		return &Obstacle{v1alpha1.ReasonJournalDamaged, fmt.Sprintf(
 			"The journal of Session %q cannot be appended to (%s). Restore its JournalEntries from a backup of etcd, "+
 				"or continue in a new Session.",
-			session, words(err, ErrCorrupt))}
+			session, causeText(err, ErrCorrupt))}
 	case errors.Is(err, ErrRefused):
 		return &Obstacle{v1alpha1.ReasonJournalRefused, fmt.Sprintf(
 			"The API server rejects journal entries for Session %q: %s. Remove the cause, such as a "+
 				"ResourceQuota, a policy or a missing permission.",
-			session, words(err, ErrRefused))}
+			session, causeText(err, ErrRefused))}
 	default:
 		return nil
 	}
@@ -58,25 +58,25 @@ func NotStored(err error, session string) *Obstacle {
 			"The API server does not store journal entries for Session %q: %s. Check the load of the API server, and the "+
 				"space and health of etcd.",
 			session,
-			words(err, ErrRefused),
+			causeText(err, ErrRefused),
 		),
 	}
 }
 
-// Pause is how long to wait before the next look, after so many looks in a row that have found the obstacle.
+// Pause returns the time until the next check, after a number of consecutive checks that have found the obstacle.
 func (o *Obstacle) Pause(looks int) time.Duration {
 	if o.Reason != v1alpha1.ReasonJournalRefused {
-		return lastLook
+		return lastCheck
 	}
-	pause := firstLook
-	for i := 1; i < looks && pause < lastLook; i++ {
+	pause := firstCheck
+	for i := 1; i < looks && pause < lastCheck; i++ {
 		pause *= 2
 	}
-	return min(pause, lastLook)
+	return min(pause, lastCheck)
 }
 
-// words returns the cause of an error without its context: the API server's own text if there is one.
-func words(err, kind error) string {
+// causeText returns the cause of an error without its context: the API server's own text if there is one.
+func causeText(err, kind error) string {
 	var status apierrors.APIStatus
 	text := err.Error()
 	if errors.As(err, &status) {

@@ -121,7 +121,7 @@ func (d *Draft) write(ctx context.Context, piece PartialAnswer, wanted func() bo
 		func() (bool, error) { return wanted(), nil },
 	)
 	if err == nil && e != nil {
-		err = d.writer.took(ctx, e)
+		err = d.writer.foldOwn(ctx, e)
 	}
 	if err != nil {
 		return d.failed(err)

@@ -28,7 +28,7 @@ func (l *Log) Settle(
 		return SettledRef{}, nil, fmt.Errorf("settling call %s: %w", call.ID, err)
 	}
 	if e != nil {
-		return SettledRef{Ordinal: e.spec.Ordinal, Call: call}, nil, w.took(ctx, e)
+		return SettledRef{Ordinal: e.spec.Ordinal, Call: call}, nil, w.foldOwn(ctx, e)
 	}
 	// A result that was found among the entries known so far does not exclude later entries.
 	if err := w.toEnd(ctx); err != nil {
@@ -108,7 +108,7 @@ func (w *writer) settleAll(ctx context.Context, calls []SettledCall) ([]int64, e
 			continue
 		}
 		own = append(own, e.spec.Ordinal)
-		if err := w.took(ctx, e); err != nil {
+		if err := w.foldOwn(ctx, e); err != nil {
 			return nil, err
 		}
 	}

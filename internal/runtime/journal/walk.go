@@ -31,8 +31,8 @@ func (l *Log) walk(s Session, turn types.UID, step int32, openedAt int64) *walk 
 	return &walk{log: l, session: s, uid: turn, step: step, next: max(openedAt, 1)}
 }
 
-// look processes the entry at next.
-func (w *walk) look(found *entry) {
+// visit processes the entry at next.
+func (w *walk) visit(found *entry) {
 	e := found.spec
 	w.next = e.Ordinal + 1
 	if e.Turn == nil || e.Turn.UID != w.uid || e.Step != w.step {
@@ -76,7 +76,7 @@ func (w *walk) to(ctx context.Context, last int64) error {
 		if err != nil {
 			return err
 		}
-		w.look(e)
+		w.visit(e)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (w *walk) toEnd(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.look(e)
+		w.visit(e)
 	}
 	return nil
 }

@@ -122,11 +122,11 @@ func (w *writer) moveOn(ctx context.Context, there *entry, ours bool) error {
 	if !ours {
 		return w.log.catchUp(ctx, w.session, w.state, nil)
 	}
-	return w.took(ctx, there)
+	return w.foldOwn(ctx, there)
 }
 
-// took folds an entry of this writer that closes nothing.
-func (w *writer) took(ctx context.Context, e *entry) error {
+// foldOwn folds an entry of this writer that closes nothing.
+func (w *writer) foldOwn(ctx context.Context, e *entry) error {
 	if err := w.log.fold(ctx, w.session, w.state, e); err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ func Finished(turn *v1alpha1.Turn) bool {
 }
 
 // Runnable reports whether the Turn can be admitted as it is. A Turn that is to be cancelled ends by itself while it is
-// queued.
+// queued. One that has begun has an open step: if its Session has lost it, it is admitted again in any case, to close
+// the step.
 func Runnable(turn *v1alpha1.Turn) bool {
 	return turn.DeletionTimestamp.IsZero() && !Finished(turn) &&
 		turn.Spec.DesiredState != v1alpha1.DesiredStateCancelled &&

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-func TestOnlyTheNextTurnSaysWhyItsSessionCannotRun(t *testing.T) {
+func TestOnlyTheNextTurnReportsWhyItsSessionCannotRun(t *testing.T) {
 	session := func(status metav1.ConditionStatus, active string) *v1alpha1.Session {
 		s := &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
 		condition.Set(
@@ -52,7 +52,7 @@ func TestOnlyTheNextTurnSaysWhyItsSessionCannotRun(t *testing.T) {
 		"the one before is suspended": {
 			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", isSuspended), turnWith("2", queued)}, "2",
 		},
-		"the one before is gone": {
+		"the one before was deleted": {
 			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", isGoing), turnWith("2", queued)}, "2",
 		},
 		"what was missing is there": {
@@ -86,15 +86,15 @@ func TestOnlyTheNextTurnSaysWhyItsSessionCannotRun(t *testing.T) {
 	} {
 		turn := turnWith("1", isSuspended)
 		if reason, _ := Reason(of, turn, turn, 0); reason != v1alpha1.ReasonSuspended {
-			t.Errorf("with %s a suspended Turn says %s", name, reason)
+			t.Errorf("with %s a suspended Turn reports %s", name, reason)
 		}
 	}
 	if _, message := Reason(session(metav1.ConditionFalse, ""), turnWith("1"), turnWith("1"), 0); message != missing {
-		t.Errorf("the next Turn says %q", message)
+		t.Errorf("the next Turn reports %q", message)
 	}
 }
 
-func TestAQueuedTurnSaysWhetherTurnsAreBeforeItOrItWaitsForASlot(t *testing.T) {
+func TestAQueuedTurnReportsWhetherTurnsAreBeforeItOrItWaitsForASlot(t *testing.T) {
 	idle := &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
 	busy := idle.DeepCopy()
 	busy.Status.ActiveTurn = &v1alpha1.ActiveTurn{Name: "0", UID: "0"}
@@ -116,7 +116,7 @@ func TestAQueuedTurnSaysWhetherTurnsAreBeforeItOrItWaitsForASlot(t *testing.T) {
 			0,
 		); reason != v1alpha1.ReasonQueued ||
 			message != test.want {
-			t.Errorf("%s: it says %s, %q", name, reason, message)
+			t.Errorf("%s: it reports %s, %q", name, reason, message)
 		}
 	}
 	stated := func(message string) func(*v1alpha1.Turn) {
@@ -134,7 +134,7 @@ func TestAQueuedTurnSaysWhetherTurnsAreBeforeItOrItWaitsForASlot(t *testing.T) {
 	}
 }
 
-func TestOnlyTheNextTurnSaysThatItsNamespaceHasTooMany(t *testing.T) {
+func TestOnlyTheNextTurnReportsThatItsNamespaceHasTooMany(t *testing.T) {
 	session := func(active string) *v1alpha1.Session {
 		s := &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}}
 		if active != "" {
@@ -160,7 +160,7 @@ func TestOnlyTheNextTurnSaysThatItsNamespaceHasTooMany(t *testing.T) {
 				test.limit,
 			); reason != test.want[i] ||
 				message == "" {
-				t.Errorf("%s: Turn %s says %s: %s", name, turn.Name, reason, message)
+				t.Errorf("%s: Turn %s reports %s: %s", name, turn.Name, reason, message)
 			}
 		}
 	}

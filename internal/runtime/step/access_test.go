@@ -139,7 +139,7 @@ func TestWithoutAKeyNothingIsSentAndTheTurnWaitsAndSaysWhatToDo(t *testing.T) {
 			b.OnNoKey = func(m types.NamespacedName) { told = append(told, m) }
 			c := keyed(s)
 			closed, err := b.Reason(t.Context(), newTurn("demo-1"), c)
-			var keyless *turnstate.Keyless
+			var keyless *turnstate.MissingKey
 			if !errors.As(err, &keyless) || closed != nil {
 				t.Fatalf("closed %+v, error %v, want to wait", closed, err)
 			}
@@ -158,7 +158,7 @@ func TestWithoutAKeyNothingIsSentAndTheTurnWaitsAndSaysWhatToDo(t *testing.T) {
 			c.Model.Namespace = "ns"
 			reason, message := model.Readiness(b.CheckKey(t.Context(), c.Model))
 			condition.SetReady(&c.Model.Status.Conditions, 1, metav1.NewTime(started), reason, message)
-			if known := turnstate.KeylessBy(c); known == nil || *known != *keyless {
+			if known := turnstate.FindMissingKey(c); known == nil || *known != *keyless {
 				t.Errorf("by the condition the Turn waits for %+v, by the call for %+v", known, keyless)
 			}
 			var p v1alpha1.TurnProgress
@@ -202,7 +202,7 @@ func TestAFallbackAnswersForAModelWithoutAKeyAndHoldsNothingUpWithoutItsOwn(t *t
 			t.Errorf("error %+v, want that of the first Model; answered by %q", e, turn.Progress.Model)
 		}
 		if all := generations(t, closed); len(all) != 2 {
-			t.Errorf("the journal says %+v", all)
+			t.Errorf("the journal reports %+v", all)
 		}
 	})
 	t.Run("none has one", func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestAFallbackAnswersForAModelWithoutAKeyAndHoldsNothingUpWithoutItsOwn(t *t
 		fallback := c.Model.DeepCopy()
 		fallback.Name = "second"
 		c.Fallbacks = []*v1alpha1.Model{fallback}
-		var keyless *turnstate.Keyless
+		var keyless *turnstate.MissingKey
 		if _, err := b.Reason(t.Context(), newTurn("demo-1"), c); !errors.As(err, &keyless) || keyless.Model != "m" {
 			t.Errorf("got %v, want to wait for the key of the first", err)
 		}

@@ -26,7 +26,7 @@ func (run *Runner) Act(ctx context.Context, t turnstate.Turn, known *act.Step) (
 	if err != nil {
 		return nil, err
 	}
-	steers = read(ctx, steers)
+	steers = readMessages(ctx, steers)
 	known, closed, err := run.restore(ctx, t, known)
 	if closed != nil || err != nil {
 		return closed, err
@@ -75,7 +75,7 @@ func (run *Runner) actEvents(t turnstate.Turn, known *act.Step) []event.Event {
 	known = known.Clone()
 	for _, call := range known.Refused(t.Progress.ToolCalls) {
 		server = append(server, v1alpha1.ToolCall{ID: call.ID, Name: excerpt.Of(call.Name, 64)})
-		known.Of(call.ID).Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Error: call.Refusal}
+		known.Row(call.ID).Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Error: call.Refusal}
 	}
 	return append(serverEvents(f, t, server, known), clientEvents(f, client, known)...)
 }
@@ -96,12 +96,12 @@ func serverEvents(f event.Step, t turnstate.Turn, calls []v1alpha1.ToolCall, kno
 		}
 		planned := known.Plan(call.ID)
 		if outcome.Started {
-			events = append(events, at(f, outcome.StartedAt).ToolStarted(event.ToolStarted{
+			events = append(events, atTime(f, outcome.StartedAt).ToolStarted(event.ToolStarted{
 				ToolCall: eventCall(planned), Attempt: call.Attempt, DisplayName: planned.Display,
 			}))
 		}
-		ended := at(f, outcome.FinishedAt).ToolCompleted(completed(call, planned.Display, outcome))
-		ended = from(ended, known.Source(call.ID))
+		ended := atTime(f, outcome.FinishedAt).ToolCompleted(completed(call, planned.Display, outcome))
+		ended = withSource(ended, known.Source(call.ID))
 		if outcome.Image != "" {
 			ended.Context[contextToolImage] = outcome.Image
 		}
@@ -153,17 +153,17 @@ func clientEvents(f event.Step, calls []v1alpha1.ToolCall, known *act.Step) []ev
 	var events []event.Event
 	for _, call := range calls {
 		outcome, _ := known.Outcome(call.ID)
-		if act.Unanswered(outcome) {
+		if act.HasNoClient(outcome) {
 			continue
 		}
 		ended := f.ToolCompleted(completed(call, known.Plan(call.ID).Display, outcome))
-		events = append(events, from(ended, known.Source(call.ID)))
+		events = append(events, withSource(ended, known.Source(call.ID)))
 	}
 	return events
 }
 
-// from adds the source ToolResult to an event, if there is one.
-func from(e event.Event, source types.UID) event.Event {
+// withSource adds the source ToolResult to an event, if there is one.
+func withSource(e event.Event, source types.UID) event.Event {
 	if source != "" {
 		e.Context[contextToolResult] = string(source)
 	}
@@ -211,8 +211,8 @@ func eventCall(p journal.PlannedCall) event.ToolCall {
 	return event.ToolCall{ID: p.ID, ProviderID: p.ProviderID, Name: p.Name, Arguments: p.Arguments}
 }
 
-// at builds events of a time, or of the present when the time is not known.
-func at(f event.Step, t time.Time) event.Step {
+// atTime builds events of a time, or of the present when the time is not known.
+func atTime(f event.Step, t time.Time) event.Step {
 	if t.IsZero() {
 		return f
 	}

@@ -65,7 +65,7 @@ func TestACallThatNeedsApprovalIsPinnedAsOneThatWaits(t *testing.T) {
 	}
 }
 
-func TestARejectionThatCompletesTheStepIsToldWithItsSource(t *testing.T) {
+func TestARejectionThatCompletesTheStepIsRecordedWithItsSource(t *testing.T) {
 	b := newBench(t)
 	b.says("", calls(1, "pay")...)
 	turn, closed := b.reason(newTurn("demo-1"), with(guardedTool("pay")))

@@ -247,7 +247,7 @@ func (run *Runner) try(
 	told := r.OnPartial
 	r.OnPartial = func(p model.Partial) {
 		told(p)
-		rec.hear(p)
+		rec.Observe(p)
 	}
 	response, failure = run.call(asking, driver, m, r)
 	err = rec.end(ctx, response, failure)

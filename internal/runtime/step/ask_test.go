@@ -199,7 +199,7 @@ func TestAnotherModelAnswersWhereOneCannotServeAnybody(t *testing.T) {
 			for i, g := range all {
 				names[i] = g.Model
 				if g.Success != (i == 3) || (g.Error == "") != g.Success || (g.Usage != nil) != g.Success {
-					t.Errorf("the log says %+v", g)
+					t.Errorf("the journal has %+v", g)
 				}
 			}
 			if !slices.Equal(names, []string{"m", "second", "other", "third-20260101"}) {
@@ -249,6 +249,6 @@ func TestWhenNoModelAnswersTheFirstOnesFailureIsTheTurns(t *testing.T) {
 		t.Errorf("error %+v", e)
 	}
 	if all := generations(t, closed); len(all) != 3 || !strings.Contains(all[2].Error, "third") {
-		t.Errorf("the log says %+v", all)
+		t.Errorf("the journal has %+v", all)
 	}
 }

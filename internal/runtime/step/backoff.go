@@ -19,7 +19,7 @@ import (
 const shortPause = time.Second
 
 // Backoff is a model call that failed with a transient error and is retried later. The caller runs the step again then,
-// with ReasonAfter if it still has the Backoff.
+// with ReasonAfter if it still has the Backoff. Otherwise the plan has what is needed of it.
 type Backoff struct {
 	// Model is the name of the Model that is called again, Tries how often it was called.
 	Model string
@@ -84,15 +84,15 @@ func (run *Runner) waitFor(ctx context.Context, b *Backoff) error {
 
 // withoutKey returns the wait if all called Models lack their API key; nil if one of them was called. A fallback
 // without a key does not change the result of another Model.
-func withoutKey(all []asked) *turnstate.Keyless {
-	var first *turnstate.Keyless
+func withoutKey(all []asked) *turnstate.MissingKey {
+	var first *turnstate.MissingKey
 	for _, a := range all {
 		var key *model.KeyError
 		if !errors.As(a.err, &key) {
 			return nil
 		}
 		if first == nil {
-			first = &turnstate.Keyless{Model: key.Model, Reason: key.Reason, Problem: key.Problem}
+			first = &turnstate.MissingKey{Model: key.Model, Reason: key.Reason, Problem: key.Problem}
 		}
 	}
 	return first

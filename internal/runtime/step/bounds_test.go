@@ -28,7 +28,7 @@ func TestTheArgumentsOfARefusedCallAreCut(t *testing.T) {
 	}
 }
 
-func TestAFullJournalSaysWhichBoundWasReached(t *testing.T) {
+func TestAFullJournalReportsWhichBoundWasReached(t *testing.T) {
 	for name, test := range map[string]struct {
 		options journal.Options
 		limit   int64

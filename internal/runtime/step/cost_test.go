@@ -57,11 +57,11 @@ func TestACallCostsWhatTheModelThatHasAnsweredTakes(t *testing.T) {
 	expectCost(t, turn.Progress.Summary, 0, want)
 	all := generations(t, closed)
 	if len(all) != 3 || all[0].Cost != nil || all[1].Cost != nil || all[2].Cost == nil || *all[2].Cost != want {
-		t.Fatalf("the log says %+v", all)
+		t.Fatalf("the journal has %+v", all)
 	}
 	used := event.Usage{InputTokens: 30, OutputTokens: 2, TotalTokens: 32, CacheReadTokens: 20, CacheWriteTokens: 4}
 	if u := *all[2].Usage; u != used {
-		t.Errorf("the log says %+v", u)
+		t.Errorf("the journal has %+v", u)
 	}
 }
 
@@ -89,13 +89,13 @@ func TestACallWithoutAKnownCostIsCountedAndNotGuessed(t *testing.T) {
 			turn, closed := b.reason(newTurn("demo-1"), c)
 			expectCost(t, turn.Progress.Summary, test.unpriced)
 			if all := generations(t, closed); len(all) != 1 || all[0].Cost != nil {
-				t.Errorf("the log says %+v", all)
+				t.Errorf("the journal has %+v", all)
 			}
 		})
 	}
 }
 
-func TestNobodyKnowsWhatAnAnswerHasCostThatWasCutOff(t *testing.T) {
+func TestTheCostOfAResponseThatWasCutOffIsUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		c := finalizing()
 		c.Model.Spec.Price = price("USD", "1")

@@ -114,7 +114,7 @@ func (run *Runner) end(
 ) (*journal.Closed, error) {
 	if t.Step() == 1 {
 		var err error
-		if t, err = whole(ctx, t); err != nil {
+		if t, err = wholeMessage(ctx, t); err != nil {
 			return nil, err
 		}
 	}
@@ -135,7 +135,7 @@ func (run *Runner) closing(
 	ctx context.Context, t turnstate.Turn, given *act.Step, compose func(turnstate.Turn, []event.Event) journal.Record,
 ) (*journal.Closed, error) {
 	for {
-		known, parts, err := run.takeIn(ctx, t, given)
+		known, parts, err := run.addSettled(ctx, t, given)
 		if err != nil {
 			return nil, err
 		}
@@ -222,11 +222,11 @@ func finalPreview(text string) string {
 // whether it could. It is called if no status is left in which the call could be withdrawn.
 type Withdrawer func(ctx context.Context, turn v1alpha1.JournalTurn, step int32, call v1alpha1.ToolCall) (bool, error)
 
-// Abandon ends a Turn that was deleted while it was active, found by following its entries from the ordinal at which it
-// may have begun. Closed steps stay unchanged. If another process closes a step meanwhile, such as one with a running
-// model call, another step follows: only an entry that ends the Turn is the end. The released pods were recorded only
-// in the Turn's status, so that only withdraw can prove that a call was not executed; a nil withdraw proves it for
-// none. Abandon returns nil for a Turn that never began, because an earlier Turn had its name.
+// Abandon ends a Turn that was deleted while it was active, found by following its entries from its admission. Closed
+// steps stay unchanged. If another process closes a step meanwhile, such as one with a running model call, another step
+// follows: only an entry that ends the Turn is the end. The released pods were recorded only in the Turn's status, so
+// that only withdraw can prove that a call was not executed; a nil withdraw proves it for none. Abandon returns nil for
+// a Turn that never began, because an earlier Turn had its name.
 func (run *Runner) Abandon(
 	ctx context.Context, s journal.Session, ref v1alpha1.JournalTurn, from int64, withdraw Withdrawer,
 ) (*journal.Closed, error) {

@@ -36,7 +36,7 @@ func (b *bench) acting() (turnstate.Turn, []journal.PlannedCall) {
 	return turn, planned(closed)
 }
 
-func TestAnActStepIsToldInOrder(t *testing.T) {
+func TestTheEventsOfAnActStepAreInOrder(t *testing.T) {
 	b := newBench(t)
 	turn, bulk := b.acting()
 	closed, err := b.Act(t.Context(), turn, facts{
@@ -68,17 +68,18 @@ func TestAnActStepIsToldInOrder(t *testing.T) {
 		t.Errorf("sources %v", got)
 	}
 	if e := closed.Events[1]; !e.Time.Time.Equal(started) {
-		t.Errorf("the tool started at %s, the event says %s", started, e.Time)
+		t.Errorf("the tool started at %s, the event reports %s", started, e.Time)
 	}
 }
 
-func TestACallThatNobodyAnswersIsRepairedInThePrompt(t *testing.T) {
+// Rules: CLIENT-06, DUR-08.
+func TestACallWithoutAResultIsRepairedInThePrompt(t *testing.T) {
 	b := newBench(t)
 	turn, bulk := b.acting()
 	closed, err := b.Act(
 		t.Context(),
 		turn,
-		facts{Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": act.NoClient()}, Planned: bulk}.step(),
+		facts{Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": act.NoClientOutcome()}, Planned: bulk}.step(),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,7 @@ func TestACallThatNobodyAnswersIsRepairedInThePrompt(t *testing.T) {
 	}
 }
 
-func TestAResultThatIsInTheLogMustBeTakenIn(t *testing.T) {
+func TestAResultInTheJournalMustBeCollected(t *testing.T) {
 	b := newBench(t)
 	turn, bulk := b.acting()
 	ref, _, err := b.Log.Settle(
@@ -158,7 +159,7 @@ func TestCancelAdoptsWhatIsDecided(t *testing.T) {
 
 // What a cancelled act step says of its calls: only what was certainly never let go counts as not executed (invariant
 // 4).
-func TestCancelInAnActStepTellsWhatIsKnownOfEachCall(t *testing.T) {
+func TestCancelInAnActStepRecordsWhatIsKnownOfEachCall(t *testing.T) {
 	const unknown, not = v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallStateNotExecuted
 	for name, test := range map[string]struct {
 		call  v1alpha1.ToolCall
@@ -294,7 +295,7 @@ func TestADeterminismViolationNamesCallAndJob(t *testing.T) {
 	}
 }
 
-func TestAFullLogEndsTheTurnAndSaysWhatToDo(t *testing.T) {
+func TestAFullJournalEndsTheTurnAndStatesWhatToDo(t *testing.T) {
 	b := newBench(t)
 	turn := newTurn("demo-1")
 	turn.Session.Limit = 4 << 10
@@ -381,7 +382,7 @@ func TestAbandonEndsADeletedTurnWhereverItStands(t *testing.T) {
 
 // A model call that was under way may close the step first and plan tool calls. The Session must not be released before
 // the Turn has ended.
-func TestAbandonGoesOnWhenSomebodyElseClosesTheStep(t *testing.T) {
+func TestAbandonContinuesWhenAnotherProcessClosesTheStep(t *testing.T) {
 	store := &raced{Store: memory.New()}
 	b, other := onStore(t, store), onStore(t, store)
 	store.before = func() { other.acting() }
@@ -409,7 +410,7 @@ func TestClientOutcome(t *testing.T) {
 	}
 }
 
-func TestHowAnEndedCallIsTold(t *testing.T) {
+func TestEventsOfEndedCalls(t *testing.T) {
 	for name, test := range map[string]struct {
 		outcome tool.Outcome
 		status  string

@@ -200,7 +200,7 @@ var stories = map[string]func(s *story){
 	"a-call-that-no-client-answers": func(s *story) {
 		c := s.asksForTools()
 		results := s.results()
-		results.Outcomes["1-2"] = act.NoClient()
+		results.Outcomes["1-2"] = act.NoClientOutcome()
 		s.closes(s.Act(s.t.Context(), s.turn, results.step()))
 		s.says("Well.")
 		s.reasons(c)

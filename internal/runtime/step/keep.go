@@ -31,9 +31,9 @@ func (run *Runner) Keep(
 	return ref, closed, nil
 }
 
-// takeIn adds the results in the journal to the known results of the calls of an open act step; those of the journal
-// take precedence. The ordinals are those of their entries.
-func (run *Runner) takeIn(ctx context.Context, t turnstate.Turn, known *act.Step) (*act.Step, []int64, error) {
+// addSettled adds the results in the journal to the known results of the calls of an open act step; those of the
+// journal take precedence. The ordinals are those of their entries.
+func (run *Runner) addSettled(ctx context.Context, t turnstate.Turn, known *act.Step) (*act.Step, []int64, error) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return known, nil, nil
 	}

@@ -109,7 +109,7 @@ func TestKindsOfErrors(t *testing.T) {
 			if len(b.asked) != row.calls {
 				t.Errorf("the model was called %d times, want %d", len(b.asked), row.calls)
 			}
-			var keyless *turnstate.Keyless
+			var keyless *turnstate.MissingKey
 			if row.waits {
 				if closed != nil || !errors.As(err, &keyless) {
 					t.Errorf("the step ended with %+v, %v", closed, err)

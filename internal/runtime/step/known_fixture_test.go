@@ -20,16 +20,16 @@ type facts struct {
 func (f facts) step() *act.Step {
 	step := &act.Step{Planned: f.Planned}
 	for id, outcome := range f.Outcomes {
-		step.Of(id).Outcome = &outcome
+		step.Row(id).Outcome = &outcome
 	}
 	for id, source := range f.Sources {
-		step.Of(id).Source = source
+		step.Row(id).Source = source
 	}
 	for id, ref := range f.Settled {
-		step.Of(id).Given = ref
+		step.Row(id).RecordedResult = ref
 	}
 	for id, recorded := range f.Kept {
-		step.Of(id).Kept = recorded
+		step.Row(id).RecordedOutcome = recorded
 	}
 	return step
 }

@@ -71,7 +71,7 @@ func TestAnEndTakesInWhatTheJournalHolds(t *testing.T) {
 	}
 }
 
-func TestAResultThatComesWhileATurnEndsIsTakenIn(t *testing.T) {
+func TestAResultThatArrivesWhileATurnEndsIsCollected(t *testing.T) {
 	b := newBench(t)
 	turn, _ := b.acting()
 	store := &interrupted{Store: b.store}

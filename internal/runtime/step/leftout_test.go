@@ -156,7 +156,7 @@ func TestMessagesThatWereLeftOutGoIntoATurnInOrder(t *testing.T) {
 		},
 	} {
 		var got strings.Builder
-		for _, s := range read(t.Context(), test.offered) {
+		for _, s := range readMessages(t.Context(), test.offered) {
 			got.WriteString(s.Ref.Name)
 			if s.ReadMessage != nil || !strings.HasPrefix(s.Input, s.Ref.Name) {
 				t.Errorf("%s: message %s has %d bytes", name, s.Ref.Name, len(s.Input))

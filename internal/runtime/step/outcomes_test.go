@@ -51,7 +51,7 @@ func (b *bench) waitingTurn() (turnstate.Turn, *act.Step) {
 // answered adds the client's result to what is known.
 func answered(known *act.Step) *act.Step {
 	outcome := clientOutcome(journal.SettledCall{ID: "1-3", Result: new("yes")})
-	known.Of("1-3").Outcome = &outcome
+	known.Row("1-3").Outcome = &outcome
 	return known
 }
 
@@ -76,7 +76,7 @@ func tells(t *testing.T, closed *journal.Closed) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestAStepTellsTheSameWithOrWithoutAPart(t *testing.T) {
+func TestAStepRecordsTheSameWithOrWithoutAPart(t *testing.T) {
 	plain := newBench(t)
 	turn, known := plain.waitingTurn()
 	closed, err := plain.Act(t.Context(), turn, answered(known))
@@ -117,7 +117,7 @@ func TestAStepTellsTheSameWithOrWithoutAPart(t *testing.T) {
 }
 
 // A process without memory ends the Turn, as one with memory does.
-func TestEveryEndTellsTheOutcomesOfThePart(t *testing.T) {
+func TestEveryEndHasTheOutcomesOfThePart(t *testing.T) {
 	for name, end := range map[string]func(*bench, context.Context, turnstate.Turn, *act.Step) (*journal.Closed, error){
 		"cancelled": func(b *bench, ctx context.Context, t turnstate.Turn, r *act.Step) (*journal.Closed, error) {
 			return b.Cancel(ctx, t, r)
@@ -178,7 +178,7 @@ func TestTheFirstPartDecides(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, _ := second.Outcome("1-1"); got.State != v1alpha1.ToolCallStateFailed ||
-		second.Of("1-0").Kept.Ordinal == 0 || second.Of("1-1").Kept.Ordinal == 0 {
+		second.Row("1-0").RecordedOutcome.Ordinal == 0 || second.Row("1-1").RecordedOutcome.Ordinal == 0 {
 		t.Errorf("the second process has %+v", got)
 	}
 }

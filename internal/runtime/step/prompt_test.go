@@ -113,7 +113,7 @@ func (b *bench) prompts() [][]string {
 	return all
 }
 
-func TestWhatToolsGaveIsFencedAndStaysTheSameToTheByte(t *testing.T) {
+func TestToolResultsAreFencedAndStayTheSameToTheByte(t *testing.T) {
 	store := memory.New()
 	b := onStore(t, store)
 	c := with(jobTool("work"), clientTool("ask"))
@@ -121,7 +121,7 @@ func TestWhatToolsGaveIsFencedAndStaysTheSameToTheByte(t *testing.T) {
 	b.says("", append(calls(2, "work"), calls(1, "ask")...)...)
 	turn, closed := b.reason(newTurn("demo-1"), c)
 	acted, err := b.Act(t.Context(), turn, facts{Planned: planned(closed), Outcomes: map[string]tool.Outcome{
-		"1-0": succeeded(hostile), "1-1": {State: "Failed", Error: "no such city"}, "1-2": act.NoClient(),
+		"1-0": succeeded(hostile), "1-1": {State: "Failed", Error: "no such city"}, "1-2": act.NoClientOutcome(),
 	}}.step())
 	if err != nil {
 		t.Fatal(err)

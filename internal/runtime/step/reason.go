@@ -19,8 +19,9 @@ import (
 
 // Reason runs the open reason step: it checks the journal for an entry that closes the step, calls the model, and
 // appends the result (PHASE-04). A failure of the model is an outcome like any other (LLM-03); after an error nothing
-// was decided and the step must be run again. An Unwritten error has a response: call Deliver instead. After a Backoff,
-// call ReasonAfter when its time has come; after a Keyless, call Reason when its Model may have an API key.
+// was decided and the step must be run again. An UndeliveredResponse error has a response: call Deliver instead. After
+// a Backoff, call ReasonAfter when its time has come; after a MissingKey, call Reason when its Model may have an API
+// key.
 func (run *Runner) Reason(ctx context.Context, t turnstate.Turn, c turnstate.Config) (*journal.Closed, error) {
 	return run.ReasonAfter(ctx, t, c, nil)
 }
@@ -54,7 +55,7 @@ func (run *Runner) ReasonAfter(
 		return nil, journal.EndsTooEarly(t.Session, t.Ref, t.Step(), opened, view.Head)
 	}
 	if t.Step() == 1 {
-		if t, err = whole(ctx, t); err != nil {
+		if t, err = wholeMessage(ctx, t); err != nil {
 			return nil, err
 		}
 	}
@@ -84,15 +85,15 @@ func (run *Runner) ReasonAfter(
 	compose := func(ctx context.Context, turns map[string]journal.RecordedTurn) journal.Record {
 		// A message that cannot be read now waits for a later step: a response that was paid for must not be lost
 		// because of it.
-		waiting, _ := offered(ctx, t)
-		return run.closeReason(t, c, g, read(ctx, unused(waiting, turns)))
+		waiting, _ := pendingMessages(ctx, t)
+		return run.closeReason(t, c, g, readMessages(ctx, notInJournal(waiting, turns)))
 	}
-	unwritten := &Unwritten{Since: run.Clock(), record: compose(ctx, view.Turns), compose: compose}
+	undelivered := &UndeliveredResponse{Since: run.Clock(), record: compose(ctx, view.Turns), compose: compose}
 	if m := g.answer().model; m != nil && !g.finalized {
 		// The id is a new one: the journal may have text of the response, as discarded.
-		unwritten.dropped = &Dropped{message: event.NewID(), model: m.Name}
+		undelivered.dropped = &Dropped{message: event.NewID(), model: m.Name}
 	}
-	return run.deliver(ctx, t, unwritten)
+	return run.deliver(ctx, t, undelivered)
 }
 
 const (
@@ -107,9 +108,9 @@ type generation struct {
 	messages int32
 	repairs  []event.TranscriptRepaired
 	lastText string
-	// asked are the called Models, in order: the configured one, and then its fallbacks. At most the last one has
+	// called are the called Models, in order: the configured one, and then its fallbacks. At most the last one has
 	// responded.
-	asked []asked
+	called []asked
 	// kept is the recorded partial response of an earlier process; nil for none. finalized reports whether it is the
 	// response.
 	kept      *journal.Partial
@@ -123,10 +124,10 @@ type generation struct {
 // answer returns the Model that determines the next step: the one that has responded, or, if none has, the configured
 // one.
 func (g generation) answer() asked {
-	if last := g.asked[len(g.asked)-1]; last.err == nil {
+	if last := g.called[len(g.called)-1]; last.err == nil {
 		return last
 	}
-	return g.asked[0]
+	return g.called[0]
 }
 
 // calls returns the tool calls of the response.
@@ -154,7 +155,7 @@ func (run *Runner) generate(
 	g.lastText = lastText(messages, t.MessageID())
 	messages, g.repairs = event.Repair(messages, repairState)
 	if m := recovered(c, kept); m != nil {
-		g.asked, g.finalized = []asked{run.finalize(m, kept)}, true
+		g.called, g.finalized = []asked{run.finalize(m, kept)}, true
 		return g, nil
 	}
 	g.prompt, g.messages = event.Fenced(messages), int32(len(messages))
@@ -163,7 +164,7 @@ func (run *Runner) generate(
 		return g, err
 	}
 	g.tools = int32(len(g.context.Tools))
-	g.asked, err = run.ask(ctx, t, c, model.Request{
+	g.called, err = run.ask(ctx, t, c, model.Request{
 		SystemPrompt: g.context.SystemPrompt,
 		Messages:     g.prompt,
 		Tools:        g.context.Tools,
@@ -277,7 +278,7 @@ func usageOf(u model.Usage) v1alpha1.Usage {
 // reasonEvents returns the events of the model call, in the order of LLM-02.
 func (run *Runner) reasonEvents(t turnstate.Turn, g generation, result reasoned) []event.Event {
 	f := run.events(t).Step(t.Step(), 1)
-	first, last := g.asked[0], g.asked[len(g.asked)-1]
+	first, last := g.called[0], g.called[len(g.called)-1]
 	began, ended := f.At(first.began), f.At(last.ended)
 	iteration := max(t.Progress.Iteration, 1)
 	events := []event.Event{
@@ -298,7 +299,7 @@ func (run *Runner) reasonEvents(t turnstate.Turn, g generation, result reasoned)
 		),
 	)
 	if !g.finalized {
-		for _, a := range g.asked {
+		for _, a := range g.called {
 			events = append(events, f.At(a.ended).LLMGeneration(generationOf(a, g, iteration)))
 		}
 	}

@@ -230,7 +230,7 @@ func TestCallsArePinnedWithAllThatRunningThemNeeds(t *testing.T) {
 	}
 }
 
-func TestMoreCallsThanAStepMayHaveAreRefusedAndTheModelIsTold(t *testing.T) {
+func TestMoreCallsThanAStepMayHaveAreRefused(t *testing.T) {
 	b := newBench(t)
 	b.says("", calls(tool.MaxCallsPerStep+3, "work")...)
 	turn, closed := b.reason(newTurn("demo-1"), with(jobTool("work")))
@@ -257,7 +257,7 @@ func TestMoreCallsThanAStepMayHaveAreRefusedAndTheModelIsTold(t *testing.T) {
 		}
 	}
 	if len(told) != 67 || told["1-63"] != "" || !strings.Contains(told["1-64"], "at most 64") || told["1-66"] == "" {
-		t.Errorf("the model is told of %d calls: 1-64 %q", len(told), told["1-64"])
+		t.Errorf("the result of call 1-64 of %d is %q", len(told), told["1-64"])
 	}
 	if s := acted.Transition.Summary; s.Calls != "67/67" {
 		t.Errorf("summary %+v", s)

@@ -36,7 +36,7 @@ func (run *Runner) Recall(ctx context.Context, t turnstate.Turn, hint int64) (*R
 	if !used || earlier.UID == t.Ref.UID {
 		return nil, nil
 	}
-	if t, err = whole(ctx, t); err != nil {
+	if t, err = wholeMessage(ctx, t); err != nil {
 		return nil, err
 	}
 	if earlier.Digest != t.Digest() {

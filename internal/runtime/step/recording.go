@@ -44,8 +44,8 @@ type recording struct {
 	calls     chan struct{}
 	callsOnce sync.Once
 
-	mu    sync.Mutex
-	heard string
+	mu       sync.Mutex
+	received string
 
 	// tried reports whether part of the text may be in the journal, discarded whether it is marked as discarded there.
 	// Only the recording uses both until it has ended.
@@ -74,15 +74,15 @@ func (run *Runner) draft(t turnstate.Turn, of journal.Partial) *journal.Draft {
 	return run.Log.Draft(t.Session, t.Ref, t.Step(), t.Progress.Plan.OpenedAtOrdinal, of)
 }
 
-// hear consumes the next part of the stream.
-func (r *recording) hear(p model.Partial) {
+// Observe implements modelcall.Recording.
+func (r *recording) Observe(p model.Partial) {
 	if p.ToolCalls {
 		r.callsOnce.Do(func() { close(r.calls) })
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.heard = p.Text
+	r.received = p.Text
 }
 
 // run records the consumed text at intervals. The next write includes the text of a failed one.
@@ -122,7 +122,7 @@ func (r *recording) interval() time.Duration {
 // write records the consumed text, and reports whether there may be more to write.
 func (r *recording) write(ctx context.Context) (goOn bool) {
 	r.mu.Lock()
-	text := r.heard
+	text := r.received
 	r.mu.Unlock()
 	if text == "" {
 		return true
@@ -137,11 +137,11 @@ func (r *recording) write(ctx context.Context) (goOn bool) {
 	if closed {
 		r.abandon()
 	}
-	return !closed && !hopeless(err)
+	return !closed && !permanent(err)
 }
 
-// hopeless reports whether retrying the write of a part is useless or wrong.
-func hopeless(err error) bool {
+// permanent reports whether retrying the write of a part is useless or wrong.
+func permanent(err error) bool {
 	return errors.Is(err, journal.ErrFull) || errors.Is(err, journal.ErrTooLarge) || errors.Is(err, journal.ErrRefused) ||
 		errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrFormat)
 }
@@ -157,7 +157,7 @@ func (r *recording) discard(ctx context.Context) error {
 	return err
 }
 
-// end ends the recording of a finished attempt. The recorded text is valid only if it can be the response. A complete
+// End implements modelcall.Recording. The recorded text is valid only if it can be the response. A complete
 // response continues without an error: a journal that does not accept this entry does not accept the response either,
 // which is kept until it does.
 func (r *recording) end(ctx context.Context, answer *model.Response, failure error) error {
@@ -178,7 +178,7 @@ func discard(ctx context.Context, draft *journal.Draft) error {
 	defer cancel()
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 		_, err := draft.Discard(ctx)
-		if err == nil || hopeless(err) || wait(ctx, delay) != nil {
+		if err == nil || permanent(err) || wait(ctx, delay) != nil {
 			return err
 		}
 	}

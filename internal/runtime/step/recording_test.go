@@ -195,9 +195,9 @@ func TestALogThatTakesNoPiecesCostsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestSomebodyElseHasClosedTheStep has the Turn cancelled by another process while the answer comes in: it is not paid
-// for any longer.
-func TestSomebodyElseHasClosedTheStep(t *testing.T) {
+// TestAnotherProcessHasClosedTheStep has the Turn cancelled by another process while the answer comes in: it is not
+// paid for any longer.
+func TestAnotherProcessHasClosedTheStep(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		b, other := onStore(t, store), onStore(t, store)
 		cut := false
@@ -244,7 +244,7 @@ func TestAnAnswerWaitsForALogThatRefusesIt(t *testing.T) {
 		}}
 		b := onStore(t, l)
 		var told []string
-		b.OnUnwritten = func(
+		b.OnUndelivered = func(
 			_ context.Context, t turnstate.Turn, err error,
 		) {
 			told = append(told, t.Ref.Name+": "+err.Error())

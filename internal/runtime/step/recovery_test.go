@@ -130,7 +130,8 @@ func bubble(t *testing.T, test func(t *testing.T, store journal.Store)) {
 	synctest.Test(t, func(t *testing.T) { test(t, memory.New()) })
 }
 
-func TestAnAnswerThatWasCutOffIsTakenForTheWhole(t *testing.T) {
+// Rules: PART-02.
+func TestAPartialResponseIsUsedAsTheWhole(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		first := newProcess(t, store)
 		first.saysAndDies(
@@ -199,7 +200,7 @@ func expectRecovered(t *testing.T, events []event.Event, text string) {
 			wrong = data["usage"] != nil || data["response_id"] != nil
 		}
 		if wrong {
-			t.Errorf("%s says %v", e.Type, data)
+			t.Errorf("%s reports %v", e.Type, data)
 		}
 	}
 }
@@ -350,8 +351,9 @@ func TestAStepThatIsRunAgainInTheSameProcessAsksAgain(t *testing.T) {
 	})
 }
 
-// TestWhatIsRecoveredIsAlwaysABeginning has processes die at random moments, on a log that fails at random moments.
-func TestWhatIsRecoveredIsAlwaysABeginning(t *testing.T) {
+// TestTheRecoveredTextIsAPrefixOfTheResponse has processes die, and the log fail, at random moments.
+// Rules: PART-01.
+func TestTheRecoveredTextIsAPrefixOfTheResponse(t *testing.T) {
 	finalized := 0
 	for seed := range uint64(300) {
 		bubble(t, func(t *testing.T, store journal.Store) {

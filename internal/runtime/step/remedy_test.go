@@ -27,8 +27,8 @@ func conditionOf(t *testing.T, progress v1alpha1.TurnProgress) string {
 	return meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionSucceeded).Message
 }
 
-// TestEveryFailureOfAModelSaysWhatToDo: the condition names the objects to change.
-func TestEveryFailureOfAModelSaysWhatToDo(t *testing.T) {
+// TestEveryFailureOfAModelStatesWhatToDo: the condition names the objects to change.
+func TestEveryFailureOfAModelStatesWhatToDo(t *testing.T) {
 	const key = `key "token" of Secret "provider", used by Model "m"`
 	status := func(status int, kind string) error { return provider.StatusError("Test", "m", status, 0, kind) }
 	for name, test := range map[string]struct {
@@ -81,7 +81,7 @@ func TestEveryFailureOfAModelSaysWhatToDo(t *testing.T) {
 			}
 			for _, want := range test.want {
 				if !strings.Contains(message, want) {
-					t.Errorf("%q does not say %q", message, want)
+					t.Errorf("%q does not contain %q", message, want)
 				}
 			}
 		})
@@ -114,7 +114,7 @@ func TestALayerThatBlocksIsNamed(t *testing.T) {
 			c.Blocker = test.resolved.Blocker()
 			turn, _ := b.reason(newTurn("demo-1"), c)
 			if message := conditionOf(t, turn.Progress); !strings.Contains(message, test.want) {
-				t.Errorf("%q does not say %q", message, test.want)
+				t.Errorf("%q does not contain %q", message, test.want)
 			}
 		})
 	}

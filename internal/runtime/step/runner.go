@@ -38,7 +38,7 @@ type Runner struct {
 	Pause func(ctx context.Context, d time.Duration) error
 	// OnUnwritten is called with the cause each time that a response cannot be appended. The response is kept. It may
 	// be nil.
-	OnUnwritten func(ctx context.Context, t turnstate.Turn, err error)
+	OnUndelivered func(ctx context.Context, t turnstate.Turn, err error)
 
 	// identity identifies this Runner.
 	identity struct {

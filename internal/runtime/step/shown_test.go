@@ -56,12 +56,12 @@ func TestACallThatWaitsShowsItsArguments(t *testing.T) {
 				len(huge),
 			)
 			if call.Preview != want || len(want) > tool.MaxPreviewBytes {
-				t.Errorf("the call says %q", call.Preview)
+				t.Errorf("the call reports %q", call.Preview)
 			}
 			calls := planning(t, definition, 20, `{"euros": 40}`)
 			for i, call := range calls {
 				if shown := call.Arguments != ""; shown != (i < 16) || shown == (call.Preview != "") {
-					t.Errorf("call %d of 20 shows %q and says %q", i, call.Arguments, call.Preview)
+					t.Errorf("call %d of 20 shows %q and reports %q", i, call.Arguments, call.Preview)
 				}
 			}
 			for i, call := range planning(t, definition, 16, `{"a": "`+strings.Repeat("x", 4<<10)+`"}`) {

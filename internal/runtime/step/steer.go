@@ -15,7 +15,7 @@ import (
 // journal already does not go into any Turn. taken reports whether one of those that wait is part of this Turn already:
 // another process may have closed the open step.
 func (run *Runner) Pending(ctx context.Context, t turnstate.Turn) (pending []turnstate.Steer, taken bool, err error) {
-	waiting, err := offered(ctx, t)
+	waiting, err := pendingMessages(ctx, t)
 	if err != nil || len(waiting) == 0 {
 		return nil, false, err
 	}
@@ -27,11 +27,11 @@ func (run *Runner) Pending(ctx context.Context, t turnstate.Turn) (pending []tur
 		recorded := view.Turns[s.Ref.Name]
 		return recorded.UID == s.Ref.UID && recorded.SteeredInto != nil && recorded.SteeredInto.UID == t.Ref.UID
 	})
-	return unused(waiting, view.Turns), taken, nil
+	return notInJournal(waiting, view.Turns), taken, nil
 }
 
-// offered are the messages that wait for the Turn.
-func offered(ctx context.Context, t turnstate.Turn) ([]turnstate.Steer, error) {
+// pendingMessages are the messages that wait for the Turn.
+func pendingMessages(ctx context.Context, t turnstate.Turn) ([]turnstate.Steer, error) {
 	if t.Steers == nil {
 		return nil, nil
 	}
@@ -42,8 +42,8 @@ func offered(ctx context.Context, t turnstate.Turn) ([]turnstate.Steer, error) {
 	return steers, nil
 }
 
-// unused returns the messages whose names are not in the journal, as many as go into a Turn at once.
-func unused(waiting []turnstate.Steer, known map[string]journal.RecordedTurn) []turnstate.Steer {
+// notInJournal returns the messages whose names are not in the journal, as many as go into a Turn at once.
+func notInJournal(waiting []turnstate.Steer, known map[string]journal.RecordedTurn) []turnstate.Steer {
 	var pending []turnstate.Steer
 	for _, s := range waiting {
 		if _, used := known[s.Ref.Name]; !used && len(pending) < turnstate.MaxSteers {
@@ -53,9 +53,9 @@ func unused(waiting []turnstate.Steer, known map[string]journal.RecordedTurn) []
 	return pending
 }
 
-// read returns the messages as they are sent to a model, in order, as many as a step accepts. A message that cannot be
-// read now waits, and so do those after it.
-func read(ctx context.Context, steers []turnstate.Steer) []turnstate.Steer {
+// readMessages returns the messages as they are sent to a model, in order, as many as a step accepts. A message that
+// cannot be read now waits, and so do those after it.
+func readMessages(ctx context.Context, steers []turnstate.Steer) []turnstate.Steer {
 	var whole []turnstate.Steer
 	var size int64
 	for _, s := range steers {
@@ -131,7 +131,7 @@ func (run *Runner) CancelSteer(
 		case known && recorded.SteeredInto != nil:
 			return turnstate.Steered(run.micro()), recorded.SteeredInto, nil
 		}
-		if t, err = whole(ctx, t); err != nil {
+		if t, err = wholeMessage(ctx, t); err != nil {
 			return v1alpha1.TurnProgress{}, nil, err
 		}
 		record := journal.Record{

@@ -201,7 +201,8 @@ func TestNoMoreMessagesThanFitGoIntoATurnAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheLastMessageHasTheSayOverTheControls(t *testing.T) {
+// Rules: CFG-09.
+func TestTheControlsOfTheLastMessageCount(t *testing.T) {
 	other := message("demo-2", "Use the other one.")
 	other.Controls = &v1alpha1.TurnControls{
 		ModelRef: &v1alpha1.LocalReference{Name: "other"}, ReasoningEffort: v1alpha1.ReasoningEffortHigh,

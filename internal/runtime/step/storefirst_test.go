@@ -34,8 +34,8 @@ func TestAModelIsCalledAfterAnEntryIsStored(t *testing.T) {
 			return nil
 		}
 		for calls := range 2 {
-			var unwritten *Unwritten
-			if _, err := p.Reason(t.Context(), storing(), with()); !errors.As(err, &unwritten) || len(p.asked) != calls+1 {
+			var undelivered *UndeliveredResponse
+			if _, err := p.Reason(t.Context(), storing(), with()); !errors.As(err, &undelivered) || len(p.asked) != calls+1 {
 				t.Fatalf("the model was called %d times, error %v", len(p.asked), err)
 			}
 			kept := pieces(t, store)

@@ -13,8 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// whole returns the Turn with its whole message, for events and model requests.
-func whole(ctx context.Context, t turnstate.Turn) (turnstate.Turn, error) {
+// wholeMessage returns the Turn with its whole message, for events and model requests.
+func wholeMessage(ctx context.Context, t turnstate.Turn) (turnstate.Turn, error) {
 	if t.ReadMessage == nil {
 		return t, nil
 	}

@@ -72,7 +72,7 @@ func answerImage(mediaType string, body []byte, answer *egress.Response) string 
 			size = answer.Length
 		}
 	}
-	return content.OfImage(mediaType, body, size)
+	return content.FromImage(mediaType, body, size)
 }
 
 // unanswered is the outcome of a request without a response.

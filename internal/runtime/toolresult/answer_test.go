@@ -88,7 +88,7 @@ func TestJudgeAboutDecisions(t *testing.T) {
 			decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.ToolCallStateSucceeded, 1, "Completed")),
 			reason: v1alpha1.ReasonAlreadyAnswered,
 		},
-		"after the end, nobody had decided": {
+		"after the end, without a decision": {
 			decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.ToolCallStateNotExecuted, 0, "TurnEnded")),
 			reason: v1alpha1.ReasonCallClosed, says: "has ended",
 		},
@@ -104,7 +104,7 @@ func TestJudgeAboutDecisions(t *testing.T) {
 			got := Judge(result, test.turn)
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) ||
 				(got.Reason != "") != (got.Status == metav1.ConditionFalse) {
-				t.Errorf("said %q %q %q, want %q with %q", got.Status, got.Reason, got.Message, test.reason, test.says)
+				t.Errorf("got %q %q %q, want %q with %q", got.Status, got.Reason, got.Message, test.reason, test.says)
 			}
 		})
 	}
@@ -170,7 +170,7 @@ func TestADecisionIsForTheCallThatItNamesAndNeverKept(t *testing.T) {
 			got := Judge(result, test.turn)
 			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) ||
 				(got.Reason != "") != (got.Status == metav1.ConditionFalse) {
-				t.Errorf("said %q %q %q, want %q with %q", got.Status, got.Reason, got.Message, test.reason, test.says)
+				t.Errorf("got %q %q %q, want %q with %q", got.Status, got.Reason, got.Message, test.reason, test.says)
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestADecisionThatNamesASubmitterNamesThatOfTheTurn(t *testing.T) {
 				turn,
 			); (got.Reason == v1alpha1.ReasonTurnSubmitterMismatch) != test.refused ||
 				Binds(result, turn, &turn.Status.ToolCalls[0]) == test.refused {
-				t.Errorf("said %+v", got)
+				t.Errorf("got %+v", got)
 			}
 		})
 	}
@@ -308,7 +308,7 @@ func TestJudge(t *testing.T) {
 			got := Judge(result, test.turn)
 			if got.Status != test.status || got.Reason != test.reason || !strings.Contains(got.Message, test.says) {
 				t.Errorf(
-					"said %q %q %q, want %q %q with %q",
+					"got %q %q %q, want %q %q with %q",
 					got.Status,
 					got.Reason,
 					got.Message,

@@ -273,7 +273,7 @@ func TestEveryErrorCodeHasItsReason(t *testing.T) {
 	}
 }
 
-func TestTheConditionSaysWhatOthersMustGive(t *testing.T) {
+func TestTheConditionNamesTheResultsThatAreAwaited(t *testing.T) {
 	ended := clientCall("1-9")
 	ended.State = v1alpha1.ToolCallStateSucceeded
 	ask := clientCall("1-1")
@@ -337,7 +337,7 @@ func clientCall(id string) v1alpha1.ToolCall {
 	return v1alpha1.ToolCall{ID: id, Executor: v1alpha1.ToolExecutorClient, State: v1alpha1.ToolCallStateWaiting}
 }
 
-func TestTheEndSaysWhatToDo(t *testing.T) {
+func TestTheEndStatesWhatToDo(t *testing.T) {
 	failed := v1alpha1.TurnStatus{}
 	failed.Phase = v1alpha1.TurnPhaseFailed
 	failed.Error = &v1alpha1.TurnError{

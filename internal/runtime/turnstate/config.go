@@ -23,7 +23,7 @@ type Config struct {
 	// ModelNotFound is the name of the Model that the controls name and that does not exist; empty for none (CFG-07).
 	ModelNotFound string
 	// NoModel is the wait for a Model where Model is nil.
-	NoModel *Keyless
+	NoModel *MissingKey
 	// Fallbacks are called instead, in order, if Model cannot serve the request.
 	Fallbacks []*v1alpha1.Model
 	// Tools are the definitions of the tools that the model may call.
@@ -56,7 +56,7 @@ func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config
 		}
 	} else {
 		reason, problem := resolved.NoModel()
-		c.NoModel = &Keyless{Reason: reason, Problem: problem}
+		c.NoModel = &MissingKey{Reason: reason, Problem: problem}
 	}
 	return c
 }

@@ -29,7 +29,7 @@ func ShowCalls(p *v1alpha1.TurnProgress, known *act.Step, waits bool, lacks []v1
 	}
 	p.Phase, p.WaitsFor = v1alpha1.TurnPhaseAct, lacks
 	switch {
-	case waits && len(lacks) > 0 && !slices.ContainsFunc(p.ToolCalls, asks):
+	case waits && len(lacks) > 0 && !slices.ContainsFunc(p.ToolCalls, waitsForPeople):
 		p.Phase = v1alpha1.TurnPhaseWaiting
 	case waits:
 		p.Phase = v1alpha1.TurnPhaseWaitingForToolResults
@@ -37,7 +37,7 @@ func ShowCalls(p *v1alpha1.TurnProgress, known *act.Step, waits bool, lacks []v1
 	plan.CountCalls(p)
 }
 
-// asks reports whether a call waits for others: for a client, or for approval.
-func asks(call v1alpha1.ToolCall) bool {
+// waitsForPeople reports whether a call waits for others: for a client, or for approval.
+func waitsForPeople(call v1alpha1.ToolCall) bool {
 	return call.State == v1alpha1.ToolCallStateWaiting || act.AwaitsApproval(call)
 }

@@ -29,7 +29,7 @@ func TestTheStatusOfCallsShowsWhatIsKnown(t *testing.T) {
 		},
 	}
 	known := &act.Step{}
-	known.Of("2-0").Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: "ExitCode", Error: "boom"}
+	known.Row("2-0").Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: "ExitCode", Error: "boom"}
 	ShowCalls(&p, known, false, nil)
 	if c := p.ToolCalls[0]; c.State != v1alpha1.ToolCallStateFailed || c.Reason != "ExitCode" || c.Preview != "boom" {
 		t.Errorf("call %+v", c)

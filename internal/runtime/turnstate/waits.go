@@ -40,9 +40,9 @@ func referenceWait(reason, message string) v1alpha1.TurnWait {
 	return v1alpha1.TurnWait{Type: v1alpha1.WaitTypeReference, Reason: reason, Message: excerpt.Of(message, maxWaitBytes)}
 }
 
-// Keyless is a model call that waits because no Model that could be called has its API key. Nothing was sent. The
+// MissingKey is a model call that waits because no Model that could be called has its API key. Nothing was sent. The
 // caller runs the step again when the key may be there.
-type Keyless struct {
+type MissingKey struct {
 	// Model is the name of the first Model that was to be called; empty where there is none.
 	Model string
 	// Reason and Problem are those of its model.KeyError.
@@ -50,16 +50,16 @@ type Keyless struct {
 }
 
 // Error implements error.
-func (k *Keyless) Error() string {
+func (k *MissingKey) Error() string {
 	if k.Model == "" {
 		return fmt.Sprintf("No Model can be called (%s). %s", k.Reason, k.Problem)
 	}
 	return fmt.Sprintf("Model %q cannot be called (%s). %s", k.Model, k.Reason, k.Problem)
 }
 
-// KeylessBy returns the wait for a Model that does not exist, or the wait according to the condition of the Model,
+// FindMissingKey returns the wait for a Model that does not exist, or the wait according to the condition of the Model,
 // before any attempt; nil for none. A Model with fallbacks that can be called does not wait.
-func KeylessBy(c Config) *Keyless {
+func FindMissingKey(c Config) *MissingKey {
 	if c.Model == nil && c.Blocker == nil {
 		return c.NoModel
 	}
@@ -70,20 +70,20 @@ func KeylessBy(c Config) *Keyless {
 	if ready == nil || !model.NeedsKey(ready.Reason) {
 		return nil
 	}
-	return &Keyless{Model: c.Model.Name, Reason: ready.Reason, Problem: ready.Message}
+	return &MissingKey{Model: c.Model.Name, Reason: ready.Reason, Problem: ready.Message}
 }
 
 // Describe records the wait in the status of the Turn. The plan stays, with its recorded attempts.
-func (k *Keyless) Describe(p *v1alpha1.TurnProgress) {
+func (k *MissingKey) Describe(p *v1alpha1.TurnProgress) {
 	p.Phase, p.WaitsFor = v1alpha1.TurnPhaseWaiting, []v1alpha1.TurnWait{k.wait()}
 }
 
 // Described reports whether the status has the wait.
-func (k *Keyless) Described(p *v1alpha1.TurnProgress) bool {
+func (k *MissingKey) Described(p *v1alpha1.TurnProgress) bool {
 	return len(p.WaitsFor) == 1 && p.WaitsFor[0] == k.wait()
 }
 
-func (k *Keyless) wait() v1alpha1.TurnWait {
+func (k *MissingKey) wait() v1alpha1.TurnWait {
 	return referenceWait(k.Reason, k.Error())
 }
 

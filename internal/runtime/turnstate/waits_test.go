@@ -12,7 +12,7 @@ func TestMissingReferencesAreNamedOnceAndFew(t *testing.T) {
 	var calls []v1alpha1.ToolCall
 	var step act.Step
 	for _, id := range []string{"1-0", "1-1", "1-2", "1-3", "1-4", "1-5", "1-6"} {
-		w := &act.Withheld{Tool: id, Reason: v1alpha1.ReasonSecretMissing, Problem: strings.Repeat("x", 2000)}
+		w := &act.MissingSecret{Tool: id, Reason: v1alpha1.ReasonSecretMissing, Problem: strings.Repeat("x", 2000)}
 		if id == "1-1" {
 			w.Tool = "1-0"
 		}

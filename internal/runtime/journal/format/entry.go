@@ -79,7 +79,7 @@ type PlannedCall struct {
 	ProviderID string `json:"providerID,omitempty"`
 	// Name of the tool, as in the model's response.
 	Name string `json:"name"`
-	// Arguments of the model's response, byte for byte.
+	// Arguments of the model's response, byte for byte, or as hooks have rewritten them.
 	Arguments string `json:"arguments,omitempty"`
 	// Refusal is the error that the model receives for a call that must not start.
 	Refusal string `json:"refusal,omitempty"`

@@ -175,7 +175,7 @@ func TestAnEntryWithADroppedFieldIsRead(t *testing.T) {
 	}
 }
 
-func TestARecordedJournalGoesOn(t *testing.T) {
+func TestARecordedJournalContinues(t *testing.T) {
 	ctx, store, entries := t.Context(), memory.New(), recorded(t)
 	s := journal.Session{Namespace: "ns", Name: "demo", UID: "5f0c6bb2-0b0a-4c3c-9d0e-2f4a5a1d7c11"}
 	bytes := int64(0)

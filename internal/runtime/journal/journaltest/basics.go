@@ -50,16 +50,16 @@ func storeReadsWhatItCreated(f *fixture) {
 		f.t.Fatal(err)
 	}
 	if _, err := f.store.Get(ctx, f.session, 1); !errors.Is(err, journal.ErrNotFound) {
-		f.t.Fatalf("reading a free ordinal says %v", err)
+		f.t.Fatalf("reading a free ordinal returned %v", err)
 	}
 	if err := f.store.Create(ctx, f.session, e); err != nil {
 		f.t.Fatal(err)
 	}
 	if err := f.store.Create(ctx, f.session, e); !errors.Is(err, journal.ErrExists) {
-		f.t.Fatalf("creating an entry twice says %v", err)
+		f.t.Fatalf("creating an entry twice returned %v", err)
 	}
 	if _, err := f.store.Get(ctx, f.another().session, 1); !errors.Is(err, journal.ErrNotFound) {
-		f.t.Fatalf("reading the log of another Session says %v", err)
+		f.t.Fatalf("reading the log of another Session returned %v", err)
 	}
 	got, err := f.store.Get(ctx, f.session, 1)
 	if err != nil {
@@ -95,7 +95,7 @@ func emptyLog(f *fixture) {
 		f.t.Fatalf("the outcome of a Turn that the log does not know is %v, %v", outcome, err)
 	}
 	if _, err := log.Step(f.t.Context(), f.session, "uid", 1); !errors.Is(err, journal.ErrCorrupt) {
-		f.t.Fatalf("reading a step that does not exist says %v", err)
+		f.t.Fatalf("reading a step that does not exist returned %v", err)
 	}
 }
 
@@ -235,12 +235,12 @@ func refusesUnreadable(f *fixture) {
 	large := say(of, 1, 1, "a")
 	large.Events[0].Context = map[string]string{"turn_id": strings.Repeat("x", journal.MaxEntryBytes)}
 	if _, err := log.Append(f.t.Context(), f.session, large); !errors.Is(err, journal.ErrTooLarge) {
-		f.t.Fatalf("an event with a context as large as an entry says %v", err)
+		f.t.Fatalf("an event with a context as large as an entry returned %v", err)
 	}
 	transition := say(of, 1, 1, "a")
 	transition.Transition.Output = strings.Repeat("x", journal.MaxEntryBytes)
 	if _, err := log.Append(f.t.Context(), f.session, transition); !errors.Is(err, journal.ErrTooLarge) {
-		f.t.Fatalf("a transition as large as an entry says %v", err)
+		f.t.Fatalf("a transition as large as an entry returned %v", err)
 	}
 	if entries := f.entries(); len(entries) != 0 {
 		f.t.Fatalf("%d entries were written", len(entries))
@@ -251,7 +251,7 @@ func refusesGap(f *fixture) {
 	f.fill(3)
 	for _, log := range []*journal.Log{f.log(), f.log()} {
 		if _, err := log.Append(f.t.Context(), f.session, say(turn("a"), 1, 5, "x")); !errors.Is(err, journal.ErrCorrupt) {
-			f.t.Fatalf("closing a step that was opened behind the head says %v", err)
+			f.t.Fatalf("closing a step that was opened behind the head returned %v", err)
 		}
 	}
 	if closed := f.append(f.log(), say(turn("a"), 1, 4, "x")); closed.Ordinal != 4 {

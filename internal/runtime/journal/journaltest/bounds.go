@@ -42,6 +42,6 @@ func managerBounds(f *fixture) {
 	log.Forget(first.session)
 	log.Measured(first.session, 40_000)
 	if _, err := log.Probe(f.t.Context(), f.another().session, turn("a"), 1, 1); err != nil {
-		f.t.Fatalf("a Session that is gone takes room: %v", err)
+		f.t.Fatalf("a Session that was deleted takes room: %v", err)
 	}
 }

@@ -238,11 +238,11 @@ func fullLog(f *fixture) {
 	large := say(turn("large"), 1, openedAt, noise(1, 600_000), noise(2, 600_000))
 	for _, l := range []*journal.Log{log, f.log()} {
 		if _, err := l.Append(ctx, f.session, large); !errors.Is(err, journal.ErrFull) {
-			f.t.Fatalf("a large record says %v", err)
+			f.t.Fatalf("a large record returned %v", err)
 		}
 		call := journal.SettledCall{ID: "1-0", Result: ptr(noise(1, 60_000))}
 		if _, _, err := l.Settle(ctx, f.session, turn("large"), 1, openedAt, call); !errors.Is(err, journal.ErrFull) {
-			f.t.Fatalf("settling says %v", err)
+			f.t.Fatalf("settling returned %v", err)
 		}
 	}
 	if head := f.view(f.log(), 0).Head; head != openedAt-1 {
@@ -277,7 +277,7 @@ func checkpointCounts(f *fixture) {
 		f.session.Limit = used + record + 50_000
 		for _, l := range []*journal.Log{log, f.log()} {
 			if _, err := l.Append(f.t.Context(), f.session, r); !errors.Is(err, journal.ErrFull) {
-				f.t.Fatalf("a record that fits but for its checkpoint, at ordinal %d, says %v", head+1, err)
+				f.t.Fatalf("a record that would fit without its checkpoint, at ordinal %d, returned %v", head+1, err)
 			}
 		}
 		if got := f.view(f.log(), 0).Head; got != head {

@@ -150,7 +150,7 @@ func unclaimedRecord(f *fixture) {
 		r.Closing, r.Unclaimed = closing, []string{"1-0"}
 		f.claim(f.log(), of, 1, "1-0", "bob")
 		if _, err := log.Append(f.t.Context(), f.session, r); !errors.Is(err, journal.ErrStale) {
-			f.t.Fatalf("a record (closing %v) that does not know of a claim says %v", closing, err)
+			f.t.Fatalf("a record (closing %v) that does not know of a claim returned %v", closing, err)
 		}
 		r.Unclaimed = []string{"1-2"}
 		if closed := f.append(log, r); closed.Adopted || closed.Ordinal != 3 {

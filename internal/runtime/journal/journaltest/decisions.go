@@ -29,10 +29,10 @@ func approvalTakenIn(f *fixture) {
 	r := say(of, 1, 1, "it was not approved in time")
 	r.Parts = []int64{1}
 	if _, err := stale.Append(ctx, f.session, r); !errors.Is(err, journal.ErrStale) {
-		f.t.Fatalf("a record that does not take in an approval says %v", err)
+		f.t.Fatalf("a record without a recorded approval returned %v", err)
 	}
 	if _, err := stale.Append(ctx, f.session, cancel(of, 1, 1)); !errors.Is(err, journal.ErrStale) {
-		f.t.Fatalf("the end of a Turn that does not take in an approval says %v", err)
+		f.t.Fatalf("the end of a Turn without a recorded approval returned %v", err)
 	}
 	r.Parts = []int64{1, ref.Ordinal}
 	end := f.append(stale, r)
@@ -80,7 +80,7 @@ func approvalRaces(f *fixture) {
 			}
 			_, err := logs[i].Append(deadline(f.t), f.session, say(turn("a"), 1, 1, "it was not approved in time"))
 			if err != nil && !errors.Is(err, journal.ErrStale) {
-				f.t.Errorf("closing says %v", err)
+				f.t.Errorf("closing returned %v", err)
 			}
 			if err == nil {
 				ended.Add(1)

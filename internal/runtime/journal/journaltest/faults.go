@@ -77,7 +77,7 @@ func everyCreateTimesOut(f *fixture) {
 	log := journal.New(faulty, journal.Options{})
 	closed := contest.append(log, contest.record)
 	if closed.Adopted {
-		contest.t.Fatal("the writer took its own entry for another's")
+		contest.t.Fatal("the writer treated its own entry as that of another writer")
 	}
 	entries := contest.check()
 	if got := len(entries); got != int(closed.Ordinal) {
@@ -130,7 +130,7 @@ func refusedCreate(f *fixture) {
 	})
 	log := journal.New(faulty, journal.Options{})
 	if _, err := log.Append(f.t.Context(), f.session, say(turn("a"), 1, 1, "x")); !errors.Is(err, journal.ErrRefused) {
-		f.t.Fatalf("a refused create says %v", err)
+		f.t.Fatalf("a refused create returned %v", err)
 	}
 	if n := faulty.Creates(); n != 1 {
 		f.t.Fatalf("a refused create was tried %d times", n)
@@ -138,7 +138,7 @@ func refusedCreate(f *fixture) {
 	faulty.Intercept(func(Call) Fault { return Fault{Before: Fail} })
 	log.Forget(f.session)
 	if _, err := log.Append(f.t.Context(), f.session, say(turn("a"), 1, 1, "x")); !errors.Is(err, ErrInjected) {
-		f.t.Fatalf("a store that cannot be reached says %v", err)
+		f.t.Fatalf("a store that cannot be reached returned %v", err)
 	}
 	if entries := f.entries(); len(entries) != 0 {
 		f.t.Fatalf("%d entries were written", len(entries))
@@ -182,7 +182,7 @@ func lateCreate(f *fixture) {
 			err,
 			ErrInjected,
 		) {
-			f.t.Fatalf("a create that is lost says %v", err)
+			f.t.Fatalf("a create that is lost returned %v", err)
 		}
 		if before {
 			if err := f.store.Create(f.t.Context(), f.session, late); err != nil {
@@ -195,7 +195,7 @@ func lateCreate(f *fixture) {
 		}
 		if !before {
 			if err := f.store.Create(f.t.Context(), f.session, late); !errors.Is(err, journal.ErrExists) {
-				f.t.Fatalf("the late create says %v", err)
+				f.t.Fatalf("the late create returned %v", err)
 			}
 		}
 		if entries := f.check(); len(entries) != 4 {

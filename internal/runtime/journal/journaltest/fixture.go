@@ -336,7 +336,7 @@ func (f *fixture) checkpoint(before []written, e written) {
 	c := e.Checkpoint
 	if c.Bytes != want.Bytes || c.Events != want.NextSequence-1 {
 		f.t.Fatalf(
-			"the checkpoint at ordinal %d says %d bytes and %d events, not %d and %d",
+			"the checkpoint at ordinal %d reports %d bytes and %d events, not %d and %d",
 			e.Ordinal,
 			c.Bytes,
 			c.Events,

@@ -45,7 +45,7 @@ func unknownFormat(f *fixture) {
 			"find": find, "resume": resume, "view": view, "append": appended, "claim": claim, "settled": settled, "probe": probe,
 		} {
 			if !errors.Is(err, journal.ErrFormat) {
-				f.t.Errorf("an unknown %s: %s says %v", name, what, err)
+				f.t.Errorf("an unknown %s: %s returned %v", name, what, err)
 			}
 		}
 		if _, err := f.store.Get(ctx, f.session, 2); !errors.Is(err, journal.ErrNotFound) {

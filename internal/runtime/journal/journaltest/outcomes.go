@@ -249,18 +249,7 @@ func outcomesSurviveFaults(f *fixture) {
 
 func (f *fixture) settlesOver(calls []journal.SettledCall, index int, executed bool) (failed bool) {
 	store := Wrap(f.store)
-	store.Intercept(func(c Call) Fault {
-		switch {
-		case c.Index < index || c.Index > index+6:
-			return Fault{}
-		case executed:
-			failed = true
-			return Fault{After: Fail}
-		default:
-			failed = true
-			return Fault{Before: Fail}
-		}
-	})
+	store.Intercept(failsFrom(index, 7, executed, &failed))
 	of, log := turn("a"), journal.New(store, journal.Options{})
 	var refs []journal.SettledRef
 	var err error

@@ -141,18 +141,7 @@ func partialSurvivesFaults(f *fixture) {
 // one has failed.
 func (f *fixture) growsOver(whole string, index int, executed bool) (failed bool) {
 	store := Wrap(f.store)
-	store.Intercept(func(c Call) Fault {
-		switch {
-		case c.Index < index || c.Index > index+4:
-			return Fault{}
-		case executed:
-			failed = true
-			return Fault{After: Fail}
-		default:
-			failed = true
-			return Fault{Before: Fail}
-		}
-	})
+	store.Intercept(failsFrom(index, 5, executed, &failed))
 	of := turn("a")
 	d := f.draft(journal.New(store, journal.Options{}), of, 1, "x")
 	for n := range whole {

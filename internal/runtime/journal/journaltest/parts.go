@@ -104,7 +104,7 @@ func (f *fixture) die(entries int, r journal.Record) {
 		return Fault{}
 	})
 	if _, err := journal.New(faulty, journal.Options{}).Append(f.t.Context(), f.session, r); !errors.Is(err, ErrInjected) {
-		f.t.Fatalf("a writer that dies after %d entries says %v", entries, err)
+		f.t.Fatalf("a writer that dies after %d entries returned %v", entries, err)
 	}
 }
 

@@ -149,7 +149,7 @@ func settledLate(f *fixture) {
 		}
 		ref, end, err = l.Settle(ctx, f.session, of, 1, 1, result("1-0", "again"))
 		if err != nil || ref.Ordinal != known.Ordinal || *ref.Call.Result != "in time" || end == nil {
-			f.t.Fatalf("settling again a call that a closed step took in gives %v, %v, %v", ref, end, err)
+			f.t.Fatalf("settling a call of a closed step again returned %v, %v, %v", ref, end, err)
 		}
 	}
 	if entries := f.check(); len(entries) != 2 {
@@ -165,14 +165,14 @@ func staleRecord(f *fixture) {
 	r.Parts = []int64{first.Ordinal}
 	second := f.settle(f.log(), of, 1, result("1-1", "came in"))
 	if _, err := log.Append(ctx, f.session, r); !errors.Is(err, journal.ErrStale) {
-		f.t.Fatalf("a record that does not take in a result says %v", err)
+		f.t.Fatalf("a record without a settled result returned %v", err)
 	}
 	// The end of a Turn is no exception: it must not contradict the journal.
 	end := cancel(of, 1, 1)
 	end.Parts = []int64{first.Ordinal}
 	other := f.another()
 	if _, err := log.Append(ctx, f.session, end); !errors.Is(err, journal.ErrStale) {
-		f.t.Fatalf("the end of a Turn that does not take in a result says %v", err)
+		f.t.Fatalf("the end of a Turn without a settled result returned %v", err)
 	}
 	end.Parts = []int64{first.Ordinal, second.Ordinal}
 	if closed := f.append(log, end); closed.Adopted {
@@ -185,7 +185,7 @@ func staleRecord(f *fixture) {
 	f.same("the calls that count", ordinals(settled), end.Parts)
 	ref, closed, err := f.log().Settle(ctx, f.session, of, 1, 1, result("1-1", "again"))
 	if err != nil || ref.Ordinal != second.Ordinal || closed == nil {
-		f.t.Fatalf("a result that the end took in is settled as %v, %v, %v", ref, closed, err)
+		f.t.Fatalf("a result that the end includes is settled as %v, %v, %v", ref, closed, err)
 	}
 	f.check()
 
@@ -193,7 +193,7 @@ func staleRecord(f *fixture) {
 	came := other.settle(other.log(), of, 1, result("1-1", "came in"))
 	r.Parts = []int64{known.Ordinal, came.Ordinal}
 	if closed := other.append(other.log(), r); closed.Adopted || len(closed.Settled) != 2 {
-		f.t.Fatalf("the record that takes in every result was closed as %s", shorten(f.json(closed)))
+		f.t.Fatalf("the record with every result was closed as %s", shorten(f.json(closed)))
 	}
 	other.check()
 }
@@ -206,7 +206,7 @@ func recordOfAnother(f *fixture) {
 	end := cancel(of, 1, 1)
 	end.Parts = []int64{first.Ordinal, second.Ordinal}
 	if closed := f.append(log, end); closed.Adopted || len(closed.Settled) != 2 {
-		f.t.Fatalf("the record that takes in a result of another process was closed as %s", shorten(f.json(closed)))
+		f.t.Fatalf("the record with a result of another process was closed as %s", shorten(f.json(closed)))
 	}
 	f.check()
 }
@@ -217,7 +217,7 @@ func settledTooLarge(f *fixture) {
 	_, _, err := f.log().
 		Settle(f.t.Context(), f.session, turn("a"), 1, 1, result("1-1", strings.Repeat("\u0001", 100*1024)))
 	if !errors.Is(err, journal.ErrTooLarge) {
-		f.t.Fatalf("a result as large as an entry says %v", err)
+		f.t.Fatalf("a result as large as an entry returned %v", err)
 	}
 	f.check()
 }

@@ -34,11 +34,11 @@ func steeredIsRemembered(f *fixture) {
 	f.same("the adopted step", adopted, closed)
 	if _, err := f.log().Append(f.t.Context(), f.session, say(turn("b"), 1, 2, "of its own")); !errors.Is(err,
 		journal.ErrSteered) {
-		f.t.Fatalf("a step of a Turn whose message went into another one says %v", err)
+		f.t.Fatalf("a step of a Turn whose message was steered into another one returned %v", err)
 	}
 	if _, err := f.log().Append(f.t.Context(), f.session,
 		steered(say(turn("e"), 1, 2, "once more"), "c")); !errors.Is(err, journal.ErrStale) {
-		f.t.Fatalf("a record that takes in a message which has been taken in says %v", err)
+		f.t.Fatalf("a record with a message that was steered in before returned %v", err)
 	}
 	namesake := turn("b")
 	namesake.UID = "of-a-namesake"

@@ -71,6 +71,21 @@ func (f *Store) Intercept(fault func(Call) Fault) {
 	f.calls, f.reads, f.creates, f.fault = 0, 0, 0, fault
 }
 
+// failsFrom returns the fault of a store that is away for so many calls from one on: before or after it has executed
+// them. It notes in failed that it has come to one.
+func failsFrom(index, calls int, executed bool, failed *bool) func(Call) Fault {
+	return func(c Call) Fault {
+		if c.Index < index || c.Index >= index+calls {
+			return Fault{}
+		}
+		*failed = true
+		if executed {
+			return Fault{After: Fail}
+		}
+		return Fault{Before: Fail}
+	}
+}
+
 // Reset resets the counts and stops injecting faults.
 func (f *Store) Reset() { f.Intercept(nil) }
 

@@ -82,9 +82,9 @@ func Image(mediaType string, data []byte) Block {
 	return Block{Type: typeImage, MIMEType: mediaType, Data: base64.StdEncoding.EncodeToString(data)}
 }
 
-// OfImage returns a result that is one image, or a note about it if it does not fit. size is the length of the image,
+// FromImage returns a result that is one image, or a note about it if it does not fit. size is the length of the image,
 // of which data may be only the first part; negative if it is not known.
-func OfImage(mediaType string, data []byte, size int64) string {
+func FromImage(mediaType string, data []byte, size int64) string {
 	if size == 0 {
 		return leftOut("an image of type " + mediaType + " without data")
 	}
@@ -165,8 +165,8 @@ func (c *composer) note(why note, what string) {
 	}
 }
 
-// Words returns the texts of a result, with the types of its images in their places.
-func Words(text string) string {
+// Preview returns the texts of a result, with the types of its images in their places.
+func Preview(text string) string {
 	parts := Parts(text)
 	words := make([]string, len(parts))
 	for i, p := range parts {

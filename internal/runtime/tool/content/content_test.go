@@ -96,7 +96,7 @@ func TestAnyOtherResultIsOneText(t *testing.T) {
 		if got := Parts(text); !reflect.DeepEqual(got, []event.Part{event.Text(text)}) {
 			t.Errorf("the parts of %q are %+v", text, got)
 		}
-		if got := Words(text); got != text {
+		if got := Preview(text); got != text {
 			t.Errorf("the words of %q are %q", text, got)
 		}
 	}
@@ -142,7 +142,8 @@ func TestATextBeforeAnImageThatIsCut(t *testing.T) {
 	) + `"}]`
 	text, _ := result.Cut([]byte(output), int64(len(output)))
 	parts := Parts(text)
-	if len(parts) != 1 || !strings.HasPrefix(parts[0].Text, "before\n(Left out: the rest of a result that is too large.") {
+	if len(parts) != 1 ||
+		!strings.HasPrefix(parts[0].Text, "before\n(Left out: an image at the end of a result that is too ") {
 		t.Errorf("the parts are %.300v", fmt.Sprint(parts))
 	}
 }
@@ -191,18 +192,18 @@ func TestAResultThatIsCut(t *testing.T) {
 
 func TestOneImage(t *testing.T) {
 	data, _ := base64.StdEncoding.DecodeString(gifData)
-	if parts := Parts(OfImage("image/gif", data, int64(len(data)))); !reflect.DeepEqual(parts, []event.Part{gif}) {
+	if parts := Parts(FromImage("image/gif", data, int64(len(data)))); !reflect.DeepEqual(parts, []event.Part{gif}) {
 		t.Errorf("the parts are %+v", parts)
 	}
 	room := (result.MaxResultBytes - len(`[{"type":"image","mimeType":"image/gif","data":""}]`)) / 4 * 3
 	for size, fits := range map[int]bool{room: true, room + 1: false} {
-		text := OfImage("image/gif", append(data, make([]byte, size-len(data))...), int64(size))
+		text := FromImage("image/gif", append(data, make([]byte, size-len(data))...), int64(size))
 		if len(text) > result.MaxResultBytes || fits != (Parts(text)[0].Type == event.PartImage) {
 			t.Errorf("%d bytes become %d bytes: %.100s", size, len(text), text)
 		}
 	}
 	for _, size := range []int64{1 << 20, -1} {
-		text := OfImage("image/gif", data, size)
+		text := FromImage("image/gif", data, size)
 		if parts := Parts(text); parts[0] != event.Text(text) || !strings.Contains(text, "too large") ||
 			strings.Contains(text, "1048576") != (size > 0) {
 			t.Errorf("the start of an image becomes %q", text)
@@ -212,7 +213,7 @@ func TestOneImage(t *testing.T) {
 
 func TestAnEmptyImageIsNoted(t *testing.T) {
 	const want = "(Left out: an image of type image/png without data.)"
-	if got := OfImage("image/png", nil, 0); got != want {
+	if got := FromImage("image/png", nil, 0); got != want {
 		t.Errorf("the result is %q", got)
 	}
 }
@@ -223,7 +224,7 @@ func TestBlocksAreReadBack(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(Parts(string(text)), []event.Part{event.Text("A <plot>"), png}) {
 		t.Errorf("%s, %v", text, err)
 	}
-	if words := Words(string(text)); words != "A <plot>\n(image/png)" {
+	if words := Preview(string(text)); words != "A <plot>\n(image/png)" {
 		t.Errorf("the words are %q", words)
 	}
 }

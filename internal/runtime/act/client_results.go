@@ -35,7 +35,7 @@ func (s *Step) Accept(calls []v1alpha1.ToolCall, offers []Offer, now time.Time) 
 		if s.Done(call.ID) {
 			continue
 		}
-		at := slices.IndexFunc(offers, func(o Offer) bool { return o.Index == i && answers(o, call, now) })
+		at := slices.IndexFunc(offers, func(o Offer) bool { return o.Index == i && matchesWait(o, call, now) })
 		if at >= 0 {
 			accepted = append(accepted, offers[at])
 		}
@@ -43,8 +43,8 @@ func (s *Step) Accept(calls []v1alpha1.ToolCall, offers []Offer, now time.Time) 
 	return accepted
 }
 
-// answers reports whether an offer is of the kind that a call waits for: a decision in time, or a result.
-func answers(o Offer, call v1alpha1.ToolCall, now time.Time) bool {
+// matchesWait reports whether an offer is of the kind that a call waits for: a decision in time, or a result.
+func matchesWait(o Offer, call v1alpha1.ToolCall, now time.Time) bool {
 	if !AwaitsApproval(call) {
 		return call.Executor == v1alpha1.ToolExecutorClient && !o.decides()
 	}
@@ -92,10 +92,10 @@ func Earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Take records a client's result or a decision for a call, and reports whether it is an approval that lets the call
-// start. Its status is then an intent like any other: it is written before anything starts.
-func (s *Step) Take(call *v1alpha1.ToolCall, given format.SettledCall) (approved bool) {
-	s.Of(call.ID).Source = given.Source
+// AcceptResult records a client's result or a decision for a call, and reports whether it is an approval that lets the
+// call start. Its status is then an intent like any other: it is written before anything starts.
+func (s *Step) AcceptResult(call *v1alpha1.ToolCall, given format.SettledCall) (approved bool) {
+	s.Row(call.ID).Source = given.Source
 	switch given.Decision {
 	case v1alpha1.DecisionApprove:
 		if !Unapproved(*call) {
@@ -111,12 +111,12 @@ func (s *Step) Take(call *v1alpha1.ToolCall, given format.SettledCall) (approved
 	return false
 }
 
-// TakeRecorded applies the results and decisions in the journal to calls without an outcome. It reports whether one of
+// ApplyRecorded applies the results and decisions in the journal to calls without an outcome. It reports whether one of
 // them lets a call start.
-func (s *Step) TakeRecorded(calls []v1alpha1.ToolCall) (approved bool) {
+func (s *Step) ApplyRecorded(calls []v1alpha1.ToolCall) (approved bool) {
 	for i := range calls {
-		if row := s.look(calls[i].ID); row.Given.Ordinal != 0 && row.Outcome == nil {
-			approved = s.Take(&calls[i], row.Given.Call) || approved
+		if row := s.copyOf(calls[i].ID); row.RecordedResult.Ordinal != 0 && row.Outcome == nil {
+			approved = s.AcceptResult(&calls[i], row.RecordedResult.Call) || approved
 		}
 	}
 	return approved
@@ -126,7 +126,7 @@ func (s *Step) TakeRecorded(calls []v1alpha1.ToolCall) (approved bool) {
 func (s *Step) SkipClients(calls []v1alpha1.ToolCall) {
 	for i := range calls {
 		if calls[i].Executor == v1alpha1.ToolExecutorClient && !s.Done(calls[i].ID) {
-			s.Settle(&calls[i], NoClient())
+			s.Settle(&calls[i], NoClientOutcome())
 		}
 	}
 }
@@ -157,11 +157,11 @@ func (s *Step) RecallAbandoned(calls []v1alpha1.ToolCall) {
 // journal: results, decisions, and the outcomes of claimed calls that the journal does not have. The calls get back the
 // status that they have in base.
 func (s *Step) Forget(calls, base []v1alpha1.ToolCall) {
-	s.ForgetGiven(calls, base)
+	s.ForgetResults(calls, base)
 	for i := range calls {
 		call := &calls[i]
 		row := s.find(call.ID)
-		if row == nil || row.Outcome == nil || row.Kept.Ordinal != 0 || !s.claimable(*call) {
+		if row == nil || row.Outcome == nil || row.RecordedOutcome.Ordinal != 0 || !s.claimable(*call) {
 			continue
 		}
 		row.Outcome = nil
@@ -169,24 +169,24 @@ func (s *Step) Forget(calls, base []v1alpha1.ToolCall) {
 	}
 }
 
-// ForgetGiven drops the results and decisions, so that they are read again.
-func (s *Step) ForgetGiven(calls, base []v1alpha1.ToolCall) {
+// ForgetResults drops the results and decisions, so that they are read again.
+func (s *Step) ForgetResults(calls, base []v1alpha1.ToolCall) {
 	s.Read = false
 	for _, row := range s.rows {
-		row.Given = format.SettledRef{}
+		row.RecordedResult = format.SettledRef{}
 	}
 	for i, call := range calls {
 		if call.Executor != v1alpha1.ToolExecutorClient && !Unapproved(call) {
 			continue
 		}
-		row := s.Of(call.ID)
+		row := s.Row(call.ID)
 		row.Outcome, row.Cut, row.Source = nil, false, ""
 		calls[i] = *base[i].DeepCopy()
 	}
 }
 
-// AsksOthers reports whether the step has calls that a client answers or that need approval.
-func AsksOthers(calls []v1alpha1.ToolCall) bool {
+// HasExternalCalls reports whether the step has calls that a client answers or that need approval.
+func HasExternalCalls(calls []v1alpha1.ToolCall) bool {
 	return slices.ContainsFunc(calls, func(call v1alpha1.ToolCall) bool {
 		return call.Executor == v1alpha1.ToolExecutorClient || call.Policy == v1alpha1.ToolPolicyRequiresApproval
 	})

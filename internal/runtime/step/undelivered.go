@@ -13,12 +13,13 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// KeepUnwritten is how long a model response that the journal does not accept is kept for retries. A tenant can make
-// the manager hold this memory.
-const KeepUnwritten = 10 * time.Minute
+// UndeliveredRetention is how long a model response that the journal does not accept is kept for retries. A tenant can
+// make the manager hold this memory.
+const UndeliveredRetention = 10 * time.Minute
 
-// Unwritten is a model response that was paid for and is not in the journal yet. Deliver retries to append it.
-type Unwritten struct {
+// UndeliveredResponse is a model response that was paid for and is not in the journal yet. Deliver retries to append
+// it.
+type UndeliveredResponse struct {
 	// Since is when the response was complete.
 	Since time.Time
 	// Err is why it could not be appended.
@@ -32,15 +33,15 @@ type Unwritten struct {
 }
 
 // Error implements error.
-func (u *Unwritten) Error() string {
+func (u *UndeliveredResponse) Error() string {
 	return fmt.Sprintf("failed to append the model response to the journal: %v", u.Err)
 }
 
 // Unwrap returns the cause.
-func (u *Unwritten) Unwrap() error { return u.Err }
+func (u *UndeliveredResponse) Unwrap() error { return u.Err }
 
 // Bytes is the size in memory: the record, and the response from which it is composed again if necessary.
-func (u *Unwritten) Bytes() int64 {
+func (u *UndeliveredResponse) Bytes() int64 {
 	var n int
 	for _, e := range u.record.Events {
 		if e.Data != nil {
@@ -57,8 +58,8 @@ func (u *Unwritten) Bytes() int64 {
 }
 
 // Expired reports whether the response was kept for the maximum time.
-func (u *Unwritten) Expired(now time.Time) bool {
-	return !now.Before(u.Since.Add(KeepUnwritten))
+func (u *UndeliveredResponse) Expired(now time.Time) bool {
+	return !now.Before(u.Since.Add(UndeliveredRetention))
 }
 
 // Dropped is a model response that was paid for and was dropped, because the journal did not accept it for too long, or
@@ -68,7 +69,7 @@ type Dropped struct {
 }
 
 // Drop returns the record of the dropped response; nil for a response that nothing was paid for.
-func (u *Unwritten) Drop() *Dropped { return u.dropped }
+func (u *UndeliveredResponse) Drop() *Dropped { return u.dropped }
 
 // RecordDrop records in the journal that a response was dropped. Only then may a model be called again: a success shows
 // that entries are stored, which no dry run does. It returns the entry that closes the step; nil for none.
@@ -91,19 +92,19 @@ func (run *Runner) Probe(ctx context.Context, t turnstate.Turn) (*journal.Closed
 }
 
 // Deliver retries to close the step with a response that could not be appended before.
-func (run *Runner) Deliver(ctx context.Context, t turnstate.Turn, u *Unwritten) (*journal.Closed, error) {
+func (run *Runner) Deliver(ctx context.Context, t turnstate.Turn, u *UndeliveredResponse) (*journal.Closed, error) {
 	return run.deliver(ctx, t, u)
 }
 
-// recomposed bounds how often a response is composed again because messages to be steered in were withdrawn.
-const recomposed = 8
+// maxRecompositions bounds how often a response is composed again because messages to be steered in were withdrawn.
+const maxRecompositions = 8
 
 // deliver closes the step with a response. One that the journal can never hold ends the Turn; any other that is not
 // appended stays with the caller.
-func (run *Runner) deliver(ctx context.Context, t turnstate.Turn, u *Unwritten) (*journal.Closed, error) {
+func (run *Runner) deliver(ctx context.Context, t turnstate.Turn, u *UndeliveredResponse) (*journal.Closed, error) {
 	record := u.record
 	closed, err := run.append(ctx, t, record)
-	for range recomposed {
+	for range maxRecompositions {
 		if !errors.Is(err, journal.ErrStale) {
 			break
 		}
@@ -121,19 +122,19 @@ func (run *Runner) deliver(ctx context.Context, t turnstate.Turn, u *Unwritten) 
 	case errors.Is(err, journal.ErrTooLarge):
 		closed, err = run.Fail(ctx, t, plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, nil)
 	case errors.Is(err, journal.ErrInvalid):
-		closed, err = run.unacceptable(ctx, t, err)
+		closed, err = run.endRejected(ctx, t, err)
 	}
 	if err == nil || ctx.Err() != nil {
 		return closed, err
 	}
-	if run.OnUnwritten != nil {
-		run.OnUnwritten(ctx, t, err)
+	if run.OnUndelivered != nil {
+		run.OnUndelivered(ctx, t, err)
 	}
-	return nil, &Unwritten{Since: u.Since, Err: err, dropped: u.dropped, record: record, compose: u.compose}
+	return nil, &UndeliveredResponse{Since: u.Since, Err: err, dropped: u.dropped, record: record, compose: u.compose}
 }
 
-// unacceptable ends the Turn because the API server rejects the response itself, and would reject it again.
-func (run *Runner) unacceptable(ctx context.Context, t turnstate.Turn, cause error) (*journal.Closed, error) {
+// endRejected ends the Turn because the API server rejects the response itself, and would reject it again.
+func (run *Runner) endRejected(ctx context.Context, t turnstate.Turn, cause error) (*journal.Closed, error) {
 	sentence := excerpt.Of(
 		"The API server rejected the journal entry with the model response: "+cause.Error(),
 		turnstate.MaxMessageBytes,
@@ -157,13 +158,13 @@ func (run *Runner) ReasonInPlace(ctx context.Context, t turnstate.Turn, c turnst
 		closed, err = run.ReasonAfter(ctx, t, c, backoff)
 	}
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		var unwritten *Unwritten
-		if !errors.As(err, &unwritten) || errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrFormat) {
+		var undelivered *UndeliveredResponse
+		if !errors.As(err, &undelivered) || errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrFormat) {
 			return closed, err
 		}
 		if wait(ctx, delay) != nil {
 			return nil, err
 		}
-		closed, err = run.Deliver(ctx, t, unwritten)
+		closed, err = run.Deliver(ctx, t, undelivered)
 	}
 }

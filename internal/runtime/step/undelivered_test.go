@@ -33,7 +33,7 @@ func TestNothingIsSpentOnAJournalThatIsDamaged(t *testing.T) {
 			for range 3 {
 				_, err := b.Reason(t.Context(), turn, with())
 				if !errors.Is(err, journal.ErrCorrupt) && !errors.Is(err, journal.ErrFormat) {
-					t.Errorf("reasoning says %v", err)
+					t.Errorf("reasoning reports %v", err)
 				}
 				if _, err := b.Probe(t.Context(), turn); err == nil {
 					t.Error("the journal passes the check")
@@ -79,20 +79,20 @@ func TestAResponseThatIsNotAppendedIsKept(t *testing.T) {
 	turn := newTurn("demo-1")
 	_, err := b.Reason(t.Context(), turn, with())
 	for range 5 {
-		var unwritten *Unwritten
-		if !errors.As(err, &unwritten) || !errors.Is(err, journal.ErrRefused) || unwritten.Bytes() == 0 {
-			t.Fatalf("reasoning says %v", err)
+		var undelivered *UndeliveredResponse
+		if !errors.As(err, &undelivered) || !errors.Is(err, journal.ErrRefused) || undelivered.Bytes() == 0 {
+			t.Fatalf("reasoning reports %v", err)
 		}
-		if unwritten.Expired(unwritten.Since.Add(KeepUnwritten-time.Second)) ||
-			!unwritten.Expired(unwritten.Since.Add(KeepUnwritten)) {
+		if undelivered.Expired(undelivered.Since.Add(UndeliveredRetention-time.Second)) ||
+			!undelivered.Expired(undelivered.Since.Add(UndeliveredRetention)) {
 			t.Fatal("it is kept for another time than it should be")
 		}
-		_, err = b.Deliver(t.Context(), turn, unwritten)
+		_, err = b.Deliver(t.Context(), turn, undelivered)
 	}
 	refuses = false
-	var unwritten *Unwritten
-	errors.As(err, &unwritten)
-	closed, err := b.Deliver(t.Context(), turn, unwritten)
+	var undelivered *UndeliveredResponse
+	errors.As(err, &undelivered)
+	closed, err := b.Deliver(t.Context(), turn, undelivered)
 	if err != nil || closed.Transition.Output != "Hello." || len(b.asked) != 1 {
 		t.Errorf("asked %d times, closed %+v, %v", len(b.asked), closed, err)
 	}

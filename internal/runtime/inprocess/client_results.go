@@ -16,8 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// given is a result, an error or a decision for a call of a Turn.
-type given struct {
+// submission is a result, an error or a decision for a call of a Turn.
+type submission struct {
 	result *v1alpha1.ToolResult
 	// reply gets nil when the journal has it, or why it never will.
 	reply chan error
@@ -35,19 +35,19 @@ func (e *RefusedError) Error() string {
 	return e.Message + " (" + e.Reason + ")"
 }
 
-// judge returns why a Turn in this state does not accept it; nil if it does. An answer that is too early is refused as
-// well: it is not kept until the call waits.
-func (g *given) judge(turn *v1alpha1.Turn) error {
+// validate returns why a Turn in this state does not accept it; nil if it does. An answer that is too early is refused
+// as well: it is not kept until the call waits.
+func (g *submission) validate(turn *v1alpha1.Turn) error {
 	if said := toolresult.Judge(g.result, turn); said.Reason != "" {
 		return &RefusedError{Reason: said.Reason, Message: said.Message}
 	}
 	return nil
 }
 
-// Give passes a ToolResult to the Turn that it names, and then waits for that Turn as Run does (CLIENT-04). The error
-// is a *RefusedError if the Turn does not accept it. The answer is in the journal when Give returns without an error,
-// even if the Turn waits for more.
-func (l *Loop) Give(ctx context.Context, result *v1alpha1.ToolResult) (*v1alpha1.Turn, error) {
+// ProvideResult passes a ToolResult to the Turn that it names, and then waits for that Turn as Run does (CLIENT-04).
+// The error is a *RefusedError if the Turn does not accept it. The journal has the result when ProvideResult returns
+// without an error, even if the Turn waits for more.
+func (l *Loop) ProvideResult(ctx context.Context, result *v1alpha1.ToolResult) (*v1alpha1.Turn, error) {
 	r, err := l.find(result.Spec.TurnRef.Name)
 	if err != nil {
 		return nil, err
@@ -55,11 +55,11 @@ func (l *Loop) Give(ctx context.Context, result *v1alpha1.ToolResult) (*v1alpha1
 	if result = result.DeepCopy(); result.CreationTimestamp.IsZero() {
 		result.CreationTimestamp = metav1.NewTime(l.Clock.Now())
 	}
-	g := &given{result: result, reply: make(chan error, 1)}
+	g := &submission{result: result, reply: make(chan error, 1)}
 	l.mu.Lock()
 	refused := r.err
 	if refused == nil {
-		refused = g.judge(r.shown)
+		refused = g.validate(r.shown)
 	}
 	if refused != nil {
 		l.mu.Unlock()
@@ -86,8 +86,8 @@ func (l *Loop) Give(ctx context.Context, result *v1alpha1.ToolResult) (*v1alpha1
 	}
 }
 
-// open takes the new answers from the inbox.
-func (a *acting) open() []*given {
+// drainInbox returns the new submissions, and empties the inbox.
+func (a *acting) drainInbox() []*submission {
 	a.loop.mu.Lock()
 	defer a.loop.mu.Unlock()
 	inbox := a.inbox
@@ -95,25 +95,25 @@ func (a *acting) open() []*given {
 	return inbox
 }
 
-// collect offers the answers that the Turn may accept: the new ones from the inbox, and those that the step had taken
-// before it was read again from the journal.
+// collect offers the submissions that the Turn may accept: the new ones from the inbox, and those that had no reply
+// when the step was read again from the journal.
 func (a *acting) collect(round *act.Round) {
-	undecided := slices.Concat(a.taken, a.open())
-	a.taken = nil
+	undecided := slices.Concat(a.undecided, a.drainInbox())
+	a.undecided = nil
 	var offers []act.Offer
 	for _, g := range undecided {
-		if err := g.judge(a.turn); err != nil {
+		if err := g.validate(a.turn); err != nil {
 			g.reply <- err
 			continue
 		}
-		a.taken = append(a.taken, g)
+		a.undecided = append(a.undecided, g)
 		offers = append(offers, a.offer(g.result))
 	}
 	now := a.loop.Clock.Now()
 	round.Offer(a.step.Accept(a.calls(), offers, now), now)
 }
 
-// offer is an answer to one of the calls.
+// offer returns the offer of a ToolResult for one of the calls.
 func (a *acting) offer(result *v1alpha1.ToolResult) act.Offer {
 	index := slices.IndexFunc(a.calls(), func(call v1alpha1.ToolCall) bool { return call.ID == result.Spec.CallID })
 	return act.Offer{
@@ -124,26 +124,26 @@ func (a *acting) offer(result *v1alpha1.ToolResult) act.Offer {
 	}
 }
 
-// keep appends an answer to the journal.
+// keep appends an offer to the journal.
 func (a *acting) keep(ctx context.Context, round *act.Round, o act.Offer) (*journal.Closed, error) {
 	ref, closed, err := a.loop.Steps.Keep(ctx, a.turnState(), o.Call, a.step)
 	if err != nil || closed != nil {
 		return closed, err
 	}
-	round.Kept(o.Index, ref)
+	round.SetRecorded(o.Index, ref)
 	return nil, nil
 }
 
-// answer replies to the answers that are in the journal while the step stays open, and to those that the Turn accepts
-// no more: they came too late, or after another one.
-func (a *acting) answer() {
-	kept := a.step.GivenBy(a.calls())
-	a.taken = slices.DeleteFunc(a.taken, func(g *given) bool {
+// replyRecorded replies to the submissions that are in the journal while the step stays open, and to those that the
+// Turn does not accept any more: they came too late, or after another one.
+func (a *acting) replyRecorded() {
+	kept := a.step.RecordedSources(a.calls())
+	a.undecided = slices.DeleteFunc(a.undecided, func(g *submission) bool {
 		if slices.Contains(kept, g.result.UID) {
 			g.reply <- nil
 			return true
 		}
-		refused := g.judge(a.turn)
+		refused := g.validate(a.turn)
 		if refused != nil {
 			g.reply <- refused
 		}
@@ -151,29 +151,29 @@ func (a *acting) answer() {
 	})
 }
 
-// answerClosed replies to the answers of a step that is over: those that the entry which closes it contains are part of
-// the Turn. failed is why the step could not be closed with them; nil if nothing has failed.
-func (r *run) answerClosed(closed *journal.Closed, failed error) {
+// replyClosed replies to the submissions for a step that is closed: those in the entry that closes it are part of the
+// Turn. failed is why the step could not be closed with them; nil if nothing has failed.
+func (r *run) replyClosed(closed *journal.Closed, failed error) {
 	var sources []types.UID
 	if closed != nil {
 		sources = step.Sources(closed)
 	}
-	for _, g := range r.taken {
+	for _, g := range r.undecided {
 		switch {
 		case slices.Contains(sources, g.result.UID):
 			g.reply <- nil
 		case failed != nil:
 			g.reply <- failed
 		default:
-			g.reply <- g.overtaken(r.turn)
+			g.reply <- g.lateError(r.turn)
 		}
 	}
-	r.taken = nil
+	r.undecided = nil
 }
 
-// overtaken returns why an answer is not in the entry that has closed its step. turn is the Turn after that entry.
-func (g *given) overtaken(turn *v1alpha1.Turn) error {
-	if refused := g.judge(turn); refused != nil {
+// lateError returns why a submission is not in the entry that has closed its step. turn is the Turn after that entry.
+func (g *submission) lateError(turn *v1alpha1.Turn) error {
+	if refused := g.validate(turn); refused != nil {
 		return refused
 	}
 	return &RefusedError{

@@ -151,14 +151,14 @@ func TestForgettingOthersKeepsJobs(t *testing.T) {
 	base := slices.Clone(calls)
 	step := &Step{}
 	step.Record([]format.SettledRef{{Ordinal: 7, Call: format.SettledCall{ID: "1-0", Source: "uid"}}})
-	step.TakeRecorded(calls)
+	step.ApplyRecorded(calls)
 	step.Settle(&calls[1], tool.Outcome{State: v1alpha1.ToolCallStateSucceeded})
 	step.Settle(&calls[2], tool.ApprovalTimedOut())
 	step.Settle(&calls[3], tool.Outcome{State: v1alpha1.ToolCallStateFailed})
 	step.Settle(&calls[4], tool.CallUnclaimed())
 	step.Settle(&calls[5], tool.Outcome{State: v1alpha1.ToolCallStateFailed})
 	step.Forget(calls, base)
-	if step.missing(calls) != 3 || step.Read || step.Source("1-0") != "" || len(step.GivenBy(calls)) > 0 {
+	if step.missing(calls) != 3 || step.Read || step.Source("1-0") != "" || len(step.RecordedSources(calls)) > 0 {
 		t.Errorf("left %+v", step)
 	}
 	if calls[2].ApproveBy == nil || calls[2].CallDigest == "" {
@@ -195,9 +195,9 @@ func TestWhatBecomesOfACallThatNeedsApproval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			step, calls := &Step{}, []v1alpha1.ToolCall{guardedCall("1-0")}
 			if startable := chosen(calls, "", 0); len(startable) > 0 {
-				t.Fatal("it may start although nobody has decided")
+				t.Fatal("it may start without a decision")
 			}
-			approved := step.Take(&calls[0], test.given)
+			approved := step.AcceptResult(&calls[0], test.given)
 			call := calls[0]
 			if call.State != test.state || call.Reason != test.reason || step.Source("1-0") != "uid" ||
 				approved != test.starts {
@@ -223,7 +223,7 @@ func TestAnApprovalThatIsInTheStatusChangesNothing(t *testing.T) {
 	Approve(&call)
 	call.Attempt, call.State = 3, v1alpha1.ToolCallStateRunning
 	calls := []v1alpha1.ToolCall{call}
-	approved := (&Step{}).Take(&calls[0], format.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionApprove})
+	approved := (&Step{}).AcceptResult(&calls[0], format.SettledCall{ID: "1-0", Decision: v1alpha1.DecisionApprove})
 	if got := calls[0]; approved || got.Attempt != 3 || got.State != v1alpha1.ToolCallStateRunning {
 		t.Errorf("approved %v, call %+v", approved, got)
 	}
