@@ -183,7 +183,7 @@ func verified(ctx context.Context, mgr ctrl.Manager) (*policies.Verifier, error)
 		return nil, fmt.Errorf("getting the user name of the manager from the API server: %w", err)
 	}
 	v := &policies.Verifier{Live: mgr.GetAPIReader(), Account: review.Status.UserInfo.Username}
-	v.Look(ctx)
+	v.Refresh(ctx)
 	if err := mgr.AddReadyzCheck("policies", v.Check); err != nil {
 		return nil, fmt.Errorf("adding the readiness check of the policies: %w", err)
 	}
@@ -192,11 +192,11 @@ func verified(ctx context.Context, mgr ctrl.Manager) (*policies.Verifier, error)
 
 // awayFromAPIServer keeps the requests that are sent for others away from the API server, from the start on.
 func awayFromAPIServer(ctx context.Context, mgr ctrl.Manager, config *rest.Config, o options) error {
-	places := &apiserver.Places{Live: mgr.GetAPIReader(), Hosts: []string{config.Host}, Deny: o.controllers.Egress.Deny}
+	places := &apiserver.Addresses{Live: mgr.GetAPIReader(), Hosts: []string{config.Host}, Deny: o.controllers.Egress.Deny}
 	if host := os.Getenv("KUBERNETES_SERVICE_HOST"); host != "" {
 		places.Hosts = append(places.Hosts, net.JoinHostPort(host, os.Getenv("KUBERNETES_SERVICE_PORT")))
 	}
-	if err := places.Look(ctx); err != nil {
+	if err := places.Refresh(ctx); err != nil {
 		ctrl.Log.Info("Failed to look up all addresses of the API server; connections to the missing ones are not denied",
 			"error", err.Error())
 	}

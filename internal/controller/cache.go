@@ -77,8 +77,8 @@ func stripMetadata(object any) (any, error) {
 	}
 	o.SetManagedFields(nil)
 	o.SetFinalizers(nil)
-	o.SetLabels(ours(o.GetLabels()))
-	o.SetAnnotations(ours(o.GetAnnotations()))
+	o.SetLabels(isOurs(o.GetLabels()))
+	o.SetAnnotations(isOurs(o.GetAnnotations()))
 	var owners []metav1.OwnerReference
 	if owner := metav1.GetControllerOf(o); owner != nil {
 		owners = append(owners, *owner)
@@ -87,8 +87,8 @@ func stripMetadata(object any) (any, error) {
 	return object, nil
 }
 
-// ours returns the labels or annotations that are kept, up to maxMetadataBytes.
-func ours(all map[string]string) map[string]string {
+// isOurs returns the labels or annotations that are kept, up to maxMetadataBytes.
+func isOurs(all map[string]string) map[string]string {
 	keys := slices.Clone(readKeys)
 	for key := range all {
 		if strings.HasPrefix(key, ourPrefix) && !slices.Contains(readKeys, key) {
@@ -176,14 +176,14 @@ func stripTurn(object any) (any, error) {
 	if queue.Finished(turn) {
 		turn.Spec.Input, turn.Spec.Message = "", nil
 		turn.Status.Output = ""
-		turn.Status.ToolCalls = askedCalls(turn.Status.ToolCalls)
+		turn.Status.ToolCalls = waitingCalls(turn.Status.ToolCalls)
 	}
 	return stripMetadata(turn)
 }
 
-// askedCalls returns of the calls of a Turn that has ended those that a late ToolResult may be for, with the fields by
-// which it is judged.
-func askedCalls(calls []v1alpha1.ToolCall) []v1alpha1.ToolCall {
+// waitingCalls returns of the calls of a Turn that has ended those that a late ToolResult may be for, with the fields
+// by which it is judged.
+func waitingCalls(calls []v1alpha1.ToolCall) []v1alpha1.ToolCall {
 	var asked []v1alpha1.ToolCall
 	for _, call := range calls {
 		if call.Executor == v1alpha1.ToolExecutorClient || call.Policy == v1alpha1.ToolPolicyRequiresApproval {

@@ -10,8 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 )
 
-// lookAgain returns the function for Options.Jumps: it enqueues every Turn, Session and Model.
-func lookAgain(reader client.Reader, turnWakes, sessionWakes, modelWakes *wake.Source) func(context.Context) error {
+// enqueueAll returns the function for Options.Jumps: it enqueues every Turn, Session and Model.
+func enqueueAll(reader client.Reader, turnWakes, sessionWakes, modelWakes *wake.Source) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var turns v1alpha1.TurnList
 		if err := reader.List(ctx, &turns); err != nil {

@@ -182,7 +182,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	if o.Jumps != nil {
-		o.Jumps(lookAgain(mgr.GetClient(), turnWakes, sessionWakes, modelWakes))
+		o.Jumps(enqueueAll(mgr.GetClient(), turnWakes, sessionWakes, modelWakes))
 	}
 	texts := configsource.NewTexts(mgr.GetAPIReader(), o.ConfigCacheBytes)
 	sessions := &session.Reconciler{

@@ -62,13 +62,13 @@ func TestDecide(t *testing.T) {
 	}{
 		"nothing named": {resolved: &config.Resolved{Part: true}, reason: v1alpha1.ReasonReady},
 		"all is there":  {resolved: resolved(big(usable), count(usable)), reason: v1alpha1.ReasonReady},
-		"the model is gone": {
+		"the model was deleted": {
 			resolved: resolved(nil, count(usable)), reason: v1alpha1.ReasonModelNotFound, says: `"big"`,
 		},
 		"the model is not ready": {
 			resolved: resolved(big(broken), count(usable)), reason: v1alpha1.ReasonModelNotReady, says: `"big"`,
 		},
-		"the tool is gone": {resolved: resolved(big(usable)), reason: v1alpha1.ReasonToolNotFound, says: `"count"`},
+		"the tool was deleted": {resolved: resolved(big(usable)), reason: v1alpha1.ReasonToolNotFound, says: `"count"`},
 		"the tool is not ready": {
 			resolved: resolved(big(usable), count(broken)), reason: v1alpha1.ReasonToolNotReady, says: `"count"`,
 		},

@@ -77,18 +77,18 @@ func (r *Reconciler) ofModel(ctx context.Context, model client.Object) []reconci
 	}
 	var requests []reconcile.Request
 	for _, name := range callers {
-		requests = append(requests, r.naming(ctx, model.GetNamespace(), fieldindex.ModelName, name)...)
+		requests = append(requests, r.referencing(ctx, model.GetNamespace(), fieldindex.ModelName, name)...)
 	}
 	return requests
 }
 
 // ofTool returns the Agents that name a Tool.
 func (r *Reconciler) ofTool(ctx context.Context, tool client.Object) []reconcile.Request {
-	return r.naming(ctx, tool.GetNamespace(), fieldindex.ToolName, tool.GetName())
+	return r.referencing(ctx, tool.GetNamespace(), fieldindex.ToolName, tool.GetName())
 }
 
-// naming returns the Agents that have a name in a field of the index.
-func (r *Reconciler) naming(ctx context.Context, namespace, field, name string) []reconcile.Request {
+// referencing returns the Agents that have a name in a field of the index.
+func (r *Reconciler) referencing(ctx context.Context, namespace, field, name string) []reconcile.Request {
 	var agents v1alpha1.AgentList
 	err := r.Client.List(ctx, &agents, client.InNamespace(namespace), client.MatchingFields{field: name})
 	if err != nil {

@@ -24,8 +24,8 @@ const interval = time.Minute
 // name is that of the API server's EndpointSlice, which is in the namespace default.
 const name = "kubernetes"
 
-// Places looks up the addresses of the API server and passes them on.
-type Places struct {
+// Addresses looks up the addresses of the API server and passes them to Deny.
+type Addresses struct {
 	// Live reads past the cache.
 	Live client.Reader
 	// Hosts are the addresses at which the manager itself reaches the API server: URLs, or host:port.
@@ -35,14 +35,14 @@ type Places struct {
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
-func (*Places) NeedLeaderElection() bool { return false }
+func (*Addresses) NeedLeaderElection() bool { return false }
 
 // Start implements manager.Runnable: it looks the addresses up every minute.
-func (p *Places) Start(ctx context.Context) error {
+func (p *Addresses) Start(ctx context.Context) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		if err := p.Look(ctx); err != nil {
+		if err := p.Refresh(ctx); err != nil {
 			ctrl.LoggerFrom(ctx).V(1).Info("Failed to look up all addresses of the API server; retrying",
 				"error", err.Error())
 		}
@@ -54,8 +54,8 @@ func (p *Places) Start(ctx context.Context) error {
 	}
 }
 
-// Look looks the addresses up once. Addresses that it found count even if it returns an error.
-func (p *Places) Look(ctx context.Context) error {
+// Refresh looks the addresses up once. Addresses that it found count even if it returns an error.
+func (p *Addresses) Refresh(ctx context.Context) error {
 	var places []netip.AddrPort
 	for _, host := range p.Hosts {
 		places = append(places, lookUp(ctx, host)...)

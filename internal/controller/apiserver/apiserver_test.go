@@ -20,19 +20,19 @@ func TestEveryAddressOfTheAPIServerIsDenied(t *testing.T) {
 		Ports:       []discoveryv1.EndpointPort{{Port: ptr.To[int32](6443)}},
 	}
 	var denied []netip.AddrPort
-	p := &Places{
+	p := &Addresses{
 		Live:  fake.NewClientBuilder().WithObjects(slice).Build(),
 		Hosts: []string{"https://10.96.0.1", "10.96.0.1:443", "https://[fd00::1]:6443", "no port", ""},
 		Deny:  func(places []netip.AddrPort) { denied = places },
 	}
-	if err := p.Look(t.Context()); err != nil {
+	if err := p.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprint(denied); got != "[10.96.0.1:443 192.0.2.1:6443 192.0.2.2:6443 [fd00::1]:6443]" {
 		t.Errorf("denied are %s", got)
 	}
 	p.Live = fake.NewClientBuilder().Build()
-	if err := p.Look(context.Background()); err == nil || len(denied) != 2 {
+	if err := p.Refresh(context.Background()); err == nil || len(denied) != 2 {
 		t.Errorf("without the EndpointSlice: %v, denied are %v", err, denied)
 	}
 }

@@ -18,21 +18,21 @@ import (
 // Texts reads the long texts of configuration that the manager's cache leaves out. It keeps those that were used last,
 // so that a Turn of a busy agent costs no read.
 type Texts struct {
-	live client.Reader
-	kept *kept
+	live  client.Reader
+	cache *textCache
 }
 
 // NewTexts returns a reader of texts that keeps about as many bytes of them as given. live reads past the cache.
 func NewTexts(live client.Reader, bytes int64) *Texts {
-	return &Texts{live: live, kept: newKept(bytes)}
+	return &Texts{live: live, cache: newTextCache(bytes)}
 }
 
 // Of returns a reader for the resolved configuration of a Session.
 func (t *Texts) Of(resolved *config.Resolved, session *v1alpha1.Session) turnstate.Texts {
-	return &ofSession{Texts: t, chain: resolved.Chain, agent: resolved.Agent, session: session}
+	return &sessionTexts{Texts: t, chain: resolved.Chain, agent: resolved.Agent, session: session}
 }
 
-type ofSession struct {
+type sessionTexts struct {
 	*Texts
 	chain   []*v1alpha1.Harness
 	agent   *v1alpha1.Agent
@@ -40,7 +40,7 @@ type ofSession struct {
 }
 
 // Prompt implements turnstate.Texts.
-func (t *ofSession) Prompt(ctx context.Context) (string, error) {
+func (t *sessionTexts) Prompt(ctx context.Context) (string, error) {
 	layers := make([]v1alpha1.ConfigLayer, 0, len(t.chain)+2)
 	for _, harness := range t.chain {
 		prompt, err := promptOf(ctx, t.Texts, harness, harness.Spec.ConfigLayer, &v1alpha1.Harness{},
@@ -111,7 +111,7 @@ func identity(o client.Object) metav1.ObjectMeta {
 // read returns the texts of an object as they are now: those kept for this generation of the object, or those that the
 // API server has. It fails if the object is gone or was replaced, which the cache will show. into receives the object.
 func read[T client.Object, V any](ctx context.Context, t *Texts, cached, into T, texts func(T) V) (V, error) {
-	if value, ok := t.kept.get(cached.GetUID(), cached.GetGeneration()); ok {
+	if value, ok := t.cache.get(cached.GetUID(), cached.GetGeneration()); ok {
 		if v, ok := value.(V); ok {
 			return v, nil
 		}
@@ -125,6 +125,6 @@ func read[T client.Object, V any](ctx context.Context, t *Texts, cached, into T,
 		return none, fmt.Errorf("%T %s was replaced by another one with the same name", into, key.Name)
 	}
 	value := texts(into)
-	t.kept.add(key.Namespace, into.GetUID(), into.GetGeneration(), value, leftout.Size(value))
+	t.cache.add(key.Namespace, into.GetUID(), into.GetGeneration(), value, leftout.Size(value))
 	return value, nil
 }

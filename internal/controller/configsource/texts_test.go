@@ -144,7 +144,7 @@ func TestATextIsReadOnceForEachGeneration(t *testing.T) {
 func TestAnObjectThatIsGoneOrReplacedHasNoTexts(t *testing.T) {
 	cached := leftOut(longTool(long))
 	if got, err := NewTexts(newServer(t), 1<<20).Tool(t.Context(), cached); !apierrors.IsNotFound(err) {
-		t.Errorf("of a Tool that is gone: %v, %v", got, err)
+		t.Errorf("of a Tool that was deleted: %v, %v", got, err)
 	}
 	other := longTool(long)
 	other.UID = "another"

@@ -201,7 +201,7 @@ func TestWhatAnErrorKeepsIsHeldUntilItIsDropped(t *testing.T) {
 	<-woken
 	e.Cancel("a")
 	if held() != (fairshare.Amount{}) {
-		t.Errorf("of a result that nobody has asked for, %+v are held", held())
+		t.Errorf("of a result that was not requested, %+v are held", held())
 	}
 
 	began, end := make(chan struct{}), make(chan struct{})

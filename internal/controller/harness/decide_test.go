@@ -83,11 +83,11 @@ func TestDecide(t *testing.T) {
 		"archived comes first":  {harness: archived, err: parentGone, reason: v1alpha1.ReasonArchived},
 		"the parent is missing": {harness: leaf, err: parentGone, reason: v1alpha1.ReasonHarnessNotFound, says: `"root"`},
 		"a cycle":               {harness: leaf, err: cycle, reason: v1alpha1.ReasonChainTooLong, says: "leaf -> leaf"},
-		"an ancestor's tool is gone": {
+		"an ancestor's tool was deleted": {
 			harness: leaf, above: []*v1alpha1.Harness{root}, seen: seen(config.Usable, config.Usable, config.Missing),
 			reason: v1alpha1.ReasonToolNotFound, says: `"count"`, chain: []string{"root", "leaf"},
 		},
-		"an ancestor's model is gone": {
+		"an ancestor's model was deleted": {
 			harness: leaf, above: []*v1alpha1.Harness{root}, seen: seen(config.Missing, config.Usable, config.Usable),
 			reason: v1alpha1.ReasonModelNotFound, says: `"big"`, chain: []string{"root", "leaf"},
 		},

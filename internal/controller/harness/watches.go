@@ -16,7 +16,7 @@ import (
 // descendants returns the Harnesses that build on one, directly or not, without itself.
 func (r *Reconciler) descendants(ctx context.Context, ancestor client.Object) []reconcile.Request {
 	found := map[string]bool{ancestor.GetName(): true}
-	return r.below(ctx, ancestor.GetNamespace(), []string{ancestor.GetName()}, found)
+	return r.children(ctx, ancestor.GetNamespace(), []string{ancestor.GetName()}, found)
 }
 
 // ofModel returns the Harnesses that name a Model, or one that falls back to it, and all that build on them.
@@ -26,16 +26,16 @@ func (r *Reconciler) ofModel(ctx context.Context, model client.Object) []reconci
 		log.FromContext(ctx).Error(err, "Failed to list the Models that fall back to a Model", "name", model.GetName())
 		return nil
 	}
-	return r.naming(ctx, model.GetNamespace(), fieldindex.ModelName, callers...)
+	return r.referencing(ctx, model.GetNamespace(), fieldindex.ModelName, callers...)
 }
 
 // ofTool returns the Harnesses that name a Tool, and all that build on them.
 func (r *Reconciler) ofTool(ctx context.Context, tool client.Object) []reconcile.Request {
-	return r.naming(ctx, tool.GetNamespace(), fieldindex.ToolName, tool.GetName())
+	return r.referencing(ctx, tool.GetNamespace(), fieldindex.ToolName, tool.GetName())
 }
 
-// naming returns the Harnesses that have one of the values in a field of the index, and all that build on them.
-func (r *Reconciler) naming(ctx context.Context, namespace, field string, values ...string) []reconcile.Request {
+// referencing returns the Harnesses that have one of the values in a field of the index, and all that build on them.
+func (r *Reconciler) referencing(ctx context.Context, namespace, field string, values ...string) []reconcile.Request {
 	var names []string
 	for _, value := range values {
 		names = append(names, r.find(ctx, namespace, field, value)...)
@@ -46,11 +46,11 @@ func (r *Reconciler) naming(ctx context.Context, namespace, field string, values
 		found[name] = true
 		requests = append(requests, request(namespace, name))
 	}
-	return append(requests, r.below(ctx, namespace, names, found)...)
+	return append(requests, r.children(ctx, namespace, names, found)...)
 }
 
-// below returns the Harnesses that build on the given ones and were not found before.
-func (r *Reconciler) below(
+// children returns the Harnesses that build on the given ones and were not found before.
+func (r *Reconciler) children(
 	ctx context.Context,
 	namespace string,
 	names []string,

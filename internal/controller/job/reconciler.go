@@ -52,14 +52,14 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("job").
-		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(ownerless))).
+		For(&batchv1.Job{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasNoOwner))).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(r.strays)).
 		WithOptions(pacing.Options(1)).
 		Complete(r)
 }
 
-// ownerless reports whether an object is the Job of a tool call that no Turn owns.
-func ownerless(object client.Object) bool {
+// hasNoOwner reports whether an object is the Job of a tool call that no Turn owns.
+func hasNoOwner(object client.Object) bool {
 	labels := object.GetLabels()
 	return labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedByCapstan && labels[v1alpha1.LabelTurnUID] != "" &&
 		metav1.GetControllerOf(object) == nil
@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case !job.DeletionTimestamp.IsZero():
 		return ctrl.Result{}, nil
-	case !ownerless(job):
+	case !hasNoOwner(job):
 		return ctrl.Result{}, r.deleteStray(ctx, job)
 	}
 	now := r.Clock()

@@ -72,7 +72,7 @@ func TestAJobOfAClosedStepThatCanStillRunGoes(t *testing.T) {
 		"the cache lags":              {turn: inStep(1)},
 		"its Turn has not begun":      {turn: &v1alpha1.Turn{ObjectMeta: inStep(1).ObjectMeta}},
 		"its Turn has ended":          {turn: over},
-		"its Turn is gone":            {turn: another},
+		"its Turn was deleted":        {turn: another},
 		"it goes already":             {turn: inStep(3), job: orphan(ofStep, deleting)},
 		"it goes, and the cache lags": {turn: inStep(3), live: orphan(ofStep, deleting)},
 		"it is not the manager's": {

@@ -45,7 +45,7 @@ func TestEnded(t *testing.T) {
 		pod  *corev1.Pod
 		want bool
 	}{
-		"the pod is gone":                   {nil, true},
+		"the pod was deleted":               {nil, true},
 		"the pod was replaced":              {replaced, true},
 		"the pod has finished":              {finished, true},
 		"nothing is known of the container": {podWith(corev1.ContainerStatus{}), false},

@@ -77,7 +77,7 @@ func TestALeaseWhoseHolderHasEndedIsAcquiredAtOnce(t *testing.T) {
 		pods   []runtime.Object
 		want   bool
 	}{
-		"its pod is gone": {process("old", "u0", "a"), nil, true},
+		"its pod was deleted": {process("old", "u0", "a"), nil, true},
 		"its pod was made again": {
 			process("old", "u0", "a"), []runtime.Object{managerPod("old", "u9", earlier)}, true,
 		},
@@ -137,7 +137,7 @@ func TestAFormerLeaderDoesNotReleaseTheLeaseOfItsSuccessor(t *testing.T) {
 }
 
 // A pod that was deleted by force is gone for the API server while its process runs.
-func TestALeaderWhoseLeaseAnotherHasAcquiredIsToldAtOnce(t *testing.T) {
+func TestALeaderLearnsAtOnceThatAnotherHasItsLease(t *testing.T) {
 	self, successor := process("old", "u0", "a"), process("new", "u1", "b")
 	clients := fake.NewClientset(heldBy(""))
 	var lost []string
@@ -156,7 +156,7 @@ func TestALeaderWhoseLeaseAnotherHasAcquiredIsToldAtOnce(t *testing.T) {
 	acquire(mine, self.identity())
 	acquire(mine, self.identity())
 	if len(lost) != 0 {
-		t.Fatalf("told of %q while it holds the Lease", lost)
+		t.Fatalf("notified of %q while it holds the Lease", lost)
 	}
 	acquire(newLock(clients, successor, "manager", func(string) {}, logr.Discard()), successor.identity())
 	for range 2 {
@@ -165,7 +165,7 @@ func TestALeaderWhoseLeaseAnotherHasAcquiredIsToldAtOnce(t *testing.T) {
 		}
 	}
 	if len(lost) != 1 || lost[0] != successor.identity() {
-		t.Errorf("told of %q, want once of %q", lost, successor.identity())
+		t.Errorf("notified of %q, want once of %q", lost, successor.identity())
 	}
 }
 

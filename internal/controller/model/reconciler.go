@@ -42,7 +42,7 @@ type Reconciler struct {
 	// Wakes enqueues the Model of a model call that has found no API key, and one whose Secret may be read again.
 	Wakes *wake.Source
 
-	looks pacing.Looks
+	rechecks pacing.Rechecks
 }
 
 // Keys checks the API keys of Models, and keeps none.
@@ -61,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	base := &v1alpha1.Model{}
 	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.looks.End(req.NamespacedName)
+			r.rechecks.End(req.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -69,12 +69,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	found, err := r.look(ctx, whole)
+	found, err := r.checkModel(ctx, whole)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	next := base.DeepCopy()
-	if !found.unknown || !judged(base) {
+	if !found.unknown || !conditionCurrent(base) {
 		now := metav1.NewTime(r.Clock())
 		condition.SetReady(&next.Status.Conditions, next.Generation, now, found.reason, found.message)
 		condition.SetStalled(&next.Status.Conditions, next.Generation, now,
@@ -86,10 +86,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return result, err
 	}
 	if !found.unknown && !model.NeedsKey(found.reason) {
-		r.looks.End(req.NamespacedName)
+		r.rechecks.End(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{RequeueAfter: r.looks.Next(req.NamespacedName, found.message, r.Clock())}, nil
+	return ctrl.Result{RequeueAfter: r.rechecks.Next(req.NamespacedName, found.message, r.Clock())}, nil
 }
 
 // finding is the result of checking a Model.
@@ -100,8 +100,8 @@ type finding struct {
 	unknown bool
 }
 
-// look checks whether the Model can be called.
-func (r *Reconciler) look(ctx context.Context, m *v1alpha1.Model) (finding, error) {
+// checkModel checks whether the Model can be called.
+func (r *Reconciler) checkModel(ctx context.Context, m *v1alpha1.Model) (finding, error) {
 	err := r.Drivers.Check(m)
 	if err == nil && m.Spec.SecretKeyRef != nil {
 		if waits := r.Policies.AwaitModel(client.ObjectKeyFromObject(m)); waits != nil {
@@ -121,8 +121,8 @@ func (r *Reconciler) look(ctx context.Context, m *v1alpha1.Model) (finding, erro
 	return finding{reason: reason, message: message}, nil
 }
 
-// judged reports whether the Ready condition is about the current spec of the Model.
-func judged(m *v1alpha1.Model) bool {
+// conditionCurrent reports whether the Ready condition is about the current spec of the Model.
+func conditionCurrent(m *v1alpha1.Model) bool {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
 	return ready != nil && ready.Status != metav1.ConditionUnknown && ready.ObservedGeneration == m.Generation
 }

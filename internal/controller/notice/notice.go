@@ -104,11 +104,11 @@ func (r *Recorder) admits(about client.Object, reason string) bool {
 	if at, ok := r.seen.Get(k); ok && now.Before(at.(time.Time).Add(interval)) {
 		return false
 	}
-	if !r.of(about.GetNamespace(), now).take(now) {
+	if !r.bucketFor(about.GetNamespace(), now).takeToken(now) {
 		dropped.WithLabelValues(limitNamespace).Inc()
 		return false
 	}
-	if !r.all.take(now) {
+	if !r.all.takeToken(now) {
 		dropped.WithLabelValues(limitManager).Inc()
 		return false
 	}
@@ -116,8 +116,8 @@ func (r *Recorder) admits(about client.Object, reason string) bool {
 	return true
 }
 
-// of is the bucket of a namespace.
-func (r *Recorder) of(namespace string, now time.Time) *bucket {
+// bucketFor is the bucket of a namespace.
+func (r *Recorder) bucketFor(namespace string, now time.Time) *bucket {
 	if b, ok := r.namespaces.Get(namespace); ok {
 		return b.(*bucket)
 	}
@@ -134,8 +134,8 @@ type bucket struct {
 	at time.Time
 }
 
-// take uses a token, if there is one.
-func (b *bucket) take(now time.Time) bool {
+// takeToken uses a token, if there is one.
+func (b *bucket) takeToken(now time.Time) bool {
 	if came := int(now.Sub(b.at) / b.pause); came > 0 {
 		b.tokens, b.at = min(b.tokens+came, b.burst), b.at.Add(time.Duration(came)*b.pause)
 	}

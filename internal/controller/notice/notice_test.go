@@ -46,7 +46,7 @@ func TestThereIsOneEventForAnObjectAndReasonInTenMinutes(t *testing.T) {
 		t.Fatalf("%d Events: %q", got, s.notes)
 	}
 	if s.notes[0] != "Normal Approval Wait: 100% sure." {
-		t.Errorf("it says %q", s.notes[0])
+		t.Errorf("its message is %q", s.notes[0])
 	}
 	*now = now.Add(time.Second)
 	record("u1", "Approval")

@@ -177,7 +177,7 @@ func (f *FanOut) spreadOf(namespace string) *spread {
 	now := time.Now()
 	known := f.namespaces[namespace]
 	if known == nil {
-		f.forgetResting(now)
+		f.pruneIdle(now)
 		known = &spread{at: now}
 		f.namespaces[namespace] = known
 	}
@@ -190,8 +190,8 @@ func (s *spread) levelAt(now time.Time) float64 {
 	return max(0, s.level-now.Sub(s.at).Seconds()*fanOutRate)
 }
 
-// forgetResting drops the namespaces that have enqueued nothing for a while, once there are many.
-func (f *FanOut) forgetResting(now time.Time) {
+// pruneIdle drops the namespaces that have enqueued nothing for a while, once there are many.
+func (f *FanOut) pruneIdle(now time.Time) {
 	if len(f.namespaces) < keptNamespaces {
 		return
 	}

@@ -52,10 +52,10 @@ type Verifier struct {
 	// Wake is called for each waiting Turn when the policies are in force again, and WakeModel for each waiting Model.
 	Wake, WakeModel func(types.NamespacedName)
 
-	mu      sync.Mutex
-	looked  bool
-	problem error
-	waiting map[waiter]struct{}
+	mu        sync.Mutex
+	refreshed bool
+	problem   error
+	waiting   map[waiter]struct{}
 }
 
 // waiter is a Turn or a Model that waits until the policies are in force.
@@ -70,7 +70,7 @@ func (*Verifier) NeedLeaderElection() bool { return false }
 // Start implements manager.Runnable.
 func (v *Verifier) Start(ctx context.Context) error {
 	for {
-		v.Look(ctx)
+		v.Refresh(ctx)
 		pause := calm
 		if v.InForce() != nil {
 			pause = alert
@@ -83,16 +83,16 @@ func (v *Verifier) Start(ctx context.Context) error {
 	}
 }
 
-// Look checks the policies once. If the API server does not respond, the last result stays.
-func (v *Verifier) Look(ctx context.Context) {
+// Refresh checks the policies once. If the API server does not respond, the last result stays.
+func (v *Verifier) Refresh(ctx context.Context) {
 	known, problem := v.shortfall(ctx)
 	if !known {
 		ctrl.LoggerFrom(ctx).Error(problem, "Failed to check the ValidatingAdmissionPolicies")
 		return
 	}
 	v.mu.Lock()
-	before, first := v.problem, !v.looked
-	v.looked, v.problem = true, problem
+	before, first := v.problem, !v.refreshed
+	v.refreshed, v.problem = true, problem
 	var wake map[waiter]struct{}
 	if problem == nil {
 		wake, v.waiting = v.waiting, nil
@@ -164,7 +164,7 @@ func (v *Verifier) InForce() error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !v.looked {
+	if !v.refreshed {
 		return errNotLooked
 	}
 	return v.problem
@@ -186,14 +186,14 @@ func (v *Verifier) await(w waiter) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.looked && v.problem == nil {
+	if v.refreshed && v.problem == nil {
 		return nil
 	}
 	if v.waiting == nil {
 		v.waiting = map[waiter]struct{}{}
 	}
 	v.waiting[w] = struct{}{}
-	if !v.looked {
+	if !v.refreshed {
 		return errNotLooked
 	}
 	return v.problem

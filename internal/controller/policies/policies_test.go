@@ -58,7 +58,7 @@ func TestWhileAPolicyIsMissingNoSecretIsReadAndTurnsWait(t *testing.T) {
 	if _, err := read(ctx, "a", "s"); err == nil || v.Check(nil) == nil {
 		t.Error("a Secret is read before the first look")
 	}
-	v.Look(ctx)
+	v.Refresh(ctx)
 	if _, err := read(
 		ctx,
 		"a",
@@ -74,7 +74,7 @@ func TestWhileAPolicyIsMissingNoSecretIsReadAndTurnsWait(t *testing.T) {
 	if err := c.Delete(ctx, binding); err != nil {
 		t.Fatal(err)
 	}
-	v.Look(ctx)
+	v.Refresh(ctx)
 	var missing *policies.NotInForceError
 	if _, err := read(
 		ctx,
@@ -92,7 +92,7 @@ func TestWhileAPolicyIsMissingNoSecretIsReadAndTurnsWait(t *testing.T) {
 	if err := c.Create(ctx, binding); err != nil {
 		t.Fatal(err)
 	}
-	v.Look(ctx)
+	v.Refresh(ctx)
 	if want := []types.NamespacedName{
 		waits,
 	}; v.InForce() != nil || !slices.Equal(woken, want) ||
@@ -106,19 +106,19 @@ func TestAnAPIServerThatDoesNotAnswerChangesNothing(t *testing.T) {
 	var fails error
 	v := &policies.Verifier{Live: cluster(t, func(client.ObjectKey) error { return fails }), Account: account}
 	fails = apierrors.NewServiceUnavailable("later")
-	v.Look(ctx)
+	v.Refresh(ctx)
 	if v.InForce() == nil {
 		t.Error("what was never seen is in force")
 	}
 	fails = nil
-	v.Look(ctx)
+	v.Refresh(ctx)
 	fails = apierrors.NewServiceUnavailable("later")
-	v.Look(ctx)
+	v.Refresh(ctx)
 	if err := v.InForce(); err != nil {
 		t.Errorf("a failure of the API server counts: %v", err)
 	}
 	fails = apierrors.NewForbidden(schema.GroupResource{Resource: "validatingadmissionpolicies"}, "x", nil)
-	v.Look(ctx)
+	v.Refresh(ctx)
 	if v.InForce() == nil {
 		t.Error("what may not be read is in force")
 	}

@@ -74,7 +74,7 @@ func TestPhase(t *testing.T) {
 	}
 }
 
-func TestReadySaysWhatIsWrong(t *testing.T) {
+func TestReadyReportsWhatIsWrong(t *testing.T) {
 	session := &v1alpha1.Session{}
 	session.Generation = 4
 	setReady(session, "", "", now)
@@ -91,7 +91,7 @@ func TestReadySaysWhatIsWrong(t *testing.T) {
 }
 
 func TestWhichChangesOfATurnMoveItsSession(t *testing.T) {
-	moved := turnMoved()
+	moved := turnChanged()
 	fresh := turnWith("t", nil)
 	plan := func(turn *v1alpha1.Turn) { turn.Status.Plan = &v1alpha1.TurnPlan{Step: 1} }
 	both := func(turn *v1alpha1.Turn) { hasEnded(turn); plan(turn) }
@@ -135,6 +135,6 @@ func TestWhichChangesOfATurnMoveItsSession(t *testing.T) {
 		})
 	}
 	if !moved.Delete(event.DeleteEvent{Object: fresh}) {
-		t.Error("a Turn that is gone does not move its Session")
+		t.Error("a Turn that was deleted does not move its Session")
 	}
 }

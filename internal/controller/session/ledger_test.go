@@ -68,7 +68,7 @@ func TestAJournalCountsUntilItsSessionIsGone(t *testing.T) {
 	}
 	b.pass()
 	if b.full() {
-		t.Error("the journal of a Session that is gone still counts")
+		t.Error("the journal of a Session that was deleted still counts")
 	}
 }
 

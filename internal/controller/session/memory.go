@@ -18,18 +18,18 @@ type memory struct {
 type known struct {
 	uid     types.UID
 	written string
-	// whole reports whether the journal is known to be as long as in status; looks counts the consecutive checks that
-	// found that it cannot be appended to.
-	whole bool
-	looks int
+	// journalChecked reports whether the journal is known to be as long as in status; failedChecks counts the consecutive
+	// checks that found that it cannot be appended to.
+	journalChecked bool
+	failedChecks   int
 	// admitted is the last admission by this process.
 	admitted v1alpha1.ActiveTurn
 	// behindSince is when the cache was first found to lag the last own write; zero while it does not.
 	behindSince time.Time
 }
 
-// see records the UID of a name. It returns the UID of an earlier object that was replaced.
-func (m *memory) see(key types.NamespacedName, uid types.UID) (old types.UID, replaced bool) {
+// observe records the UID of a name. It returns the UID of an earlier object that was replaced.
+func (m *memory) observe(key types.NamespacedName, uid types.UID) (old types.UID, replaced bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.byKey == nil {
@@ -60,8 +60,8 @@ func (m *memory) hasAdmitted(key types.NamespacedName, uid types.UID, shown *v1a
 	return k.uid == uid && shown != nil && k.admitted.UID == shown.UID && k.admitted.AdmittedAt.Equal(shown.AdmittedAt)
 }
 
-// wrote records the version of the last own write.
-func (m *memory) wrote(key types.NamespacedName, version string) {
+// recordWrite records the version of the last own write.
+func (m *memory) recordWrite(key types.NamespacedName, version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.byKey[key]
@@ -107,20 +107,20 @@ func (m *memory) forget(key types.NamespacedName) (types.UID, bool) {
 	return k.uid, ok
 }
 
-// looked counts the consecutive checks of a journal that cannot be appended to.
-func (m *memory) looked(key types.NamespacedName, obstructed bool) int {
+// recordCheck counts the consecutive checks of a journal that cannot be appended to.
+func (m *memory) recordCheck(key types.NamespacedName, obstructed bool) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k, ok := m.byKey[key]
 	if !ok {
 		return 1
 	}
-	k.looks++
+	k.failedChecks++
 	if !obstructed {
-		k.looks = 0
+		k.failedChecks = 0
 	}
 	m.byKey[key] = k
-	return k.looks
+	return k.failedChecks
 }
 
 // check records that the journal of a Session is as long as in status.
@@ -128,7 +128,7 @@ func (m *memory) check(key types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if k, ok := m.byKey[key]; ok {
-		k.whole = true
+		k.journalChecked = true
 		m.byKey[key] = k
 	}
 }
@@ -137,5 +137,5 @@ func (m *memory) check(key types.NamespacedName) {
 func (m *memory) checked(key types.NamespacedName) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.byKey[key].whole
+	return m.byKey[key].journalChecked
 }

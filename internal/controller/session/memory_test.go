@@ -6,17 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestMemoryTellsAReplacedSessionFromAKnownOne(t *testing.T) {
+func TestMemoryDistinguishesAReplacedSession(t *testing.T) {
 	var m memory
 	k := key("a", "demo")
-	if _, replaced := m.see(k, "1"); replaced {
+	if _, replaced := m.observe(k, "1"); replaced {
 		t.Error("a Session that was never seen counts as replaced")
 	}
-	m.wrote(k, "100")
-	if _, replaced := m.see(k, "1"); replaced || m.written(k) != "100" {
+	m.recordWrite(k, "100")
+	if _, replaced := m.observe(k, "1"); replaced || m.written(k) != "100" {
 		t.Error("seeing the same Session again forgot what was written")
 	}
-	if old, replaced := m.see(k, "2"); !replaced || old != "1" {
+	if old, replaced := m.observe(k, "2"); !replaced || old != "1" {
 		t.Errorf("a Session created again under the name: replaced %v, before %q", replaced, old)
 	}
 	if m.written(k) != "" {

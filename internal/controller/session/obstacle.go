@@ -16,7 +16,7 @@ import (
 func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) error {
 	key := client.ObjectKeyFromObject(s.session)
 	obstacle := journal.ObstacleOf(cause, s.session.Name)
-	looks := r.known.looked(key, obstacle != nil)
+	looks := r.known.recordCheck(key, obstacle != nil)
 	if obstacle == nil {
 		return cause
 	}

@@ -128,7 +128,7 @@ func TestASessionThatTheCacheDoesNotShowIsReadLive(t *testing.T) {
 	if err := b.Client.Status().Update(t.Context(), restored); err != nil {
 		t.Fatal(err)
 	}
-	b.known.wrote(demoKey, "1000000")
+	b.known.recordWrite(demoKey, "1000000")
 	for range 50 {
 		result := b.pass()
 		if b.session().Status.ActiveTurn != nil {
@@ -156,7 +156,7 @@ func TestAPassReadsTheTurnsThatHaveNotEnded(t *testing.T) {
 
 func TestAnotherTurnOfTheNameMovesTheSession(t *testing.T) {
 	turn := func(uid types.UID) *v1alpha1.Turn { return turnWith("t", func(t *v1alpha1.Turn) { t.UID = uid }) }
-	if !turnMoved().Update(event.UpdateEvent{ObjectOld: turn("1"), ObjectNew: turn("2")}) {
+	if !turnChanged().Update(event.UpdateEvent{ObjectOld: turn("1"), ObjectNew: turn("2")}) {
 		t.Error("a Turn that replaced another one in one event does not wake the Session")
 	}
 }

@@ -83,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.readiness(ctx, s); err != nil {
 		return ctrl.Result{}, fmt.Errorf("resolving the references of the Session: %w", err)
 	}
-	if err := r.obstructed(ctx, s, r.move(ctx, s)); err != nil {
+	if err := r.obstructed(ctx, s, r.setActive(ctx, s)); err != nil {
 		return ctrl.Result{}, err
 	}
 	// At most once in a pass: a condition that changes back and forth gets another transition time, and each write
@@ -95,8 +95,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: s.requeue}, nil
 }
 
-// move releases the active Turn once it has ended, and admits the next one.
-func (r *Reconciler) move(ctx context.Context, s *scope) error {
+// setActive releases the active Turn once it has ended, and admits the next one.
+func (r *Reconciler) setActive(ctx context.Context, s *scope) error {
 	if err := r.release(ctx, s); err != nil {
 		return fmt.Errorf("releasing: %w", err)
 	}
@@ -120,7 +120,7 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 		}
 		return nil, nil
 	}
-	if old, replaced := r.known.see(key, session.UID); replaced {
+	if old, replaced := r.known.observe(key, session.UID); replaced {
 		r.Steps.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: old})
 		r.Turns.End(old)
 	}
@@ -166,7 +166,7 @@ func (r *Reconciler) freshen(ctx context.Context, s *scope) (bool, error) {
 		return false, nil
 	}
 	// The API server's version counts, even if versions went back because etcd was restored.
-	r.known.wrote(key, session.ResourceVersion)
+	r.known.recordWrite(key, session.ResourceVersion)
 	s.session, s.base = session.DeepCopy(), session
 	return true, nil
 }
@@ -311,7 +311,7 @@ func (r *Reconciler) Admitted(session *v1alpha1.Session, turn types.UID) bool {
 func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.session)
 	if s.session.Status.ActiveTurn != nil {
-		r.Turns.Adopt(turn.ToCount(s.session, s.active))
+		r.Turns.Adopt(turn.BegunTurn(s.session, s.active))
 		return nil
 	}
 	next := s.next()
@@ -367,7 +367,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	if changed {
-		r.known.wrote(key, s.session.ResourceVersion)
+		r.known.recordWrite(key, s.session.ResourceVersion)
 	}
 	if s.active != nil && turnstate.WaitsForReference(&s.active.Status.TurnProgress) {
 		// The configuration of the Session may have changed, for example the Model that the Turn waits for.

@@ -25,7 +25,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("session").
 		For(&v1alpha1.Session{}).
-		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(ofTurn), builder.WithPredicates(turnMoved())).
+		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(ofTurn), builder.WithPredicates(turnChanged())).
 		Watches(&v1alpha1.Harness{}, layers, named).
 		Watches(&v1alpha1.Agent{}, layers, named).
 		Watches(&v1alpha1.Model{}, layers, named).
@@ -46,10 +46,10 @@ func ofTurn(_ context.Context, object client.Object) []reconcile.Request {
 	}
 }
 
-// turnMoved passes the changes of Turns that matter to a Session: a Turn was created, deleted, has ended, or began or
+// turnChanged passes the changes of Turns that matter to a Session: a Turn was created, deleted, has ended, or began or
 // ceased to wait for results. After a relist, the deletion of a Turn and the creation of another one of its name are
 // one update.
-func turnMoved() predicate.Predicate {
+func turnChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
 			turn, ok := e.Object.(*v1alpha1.Turn)

@@ -141,7 +141,7 @@ func TestWhatIsActiveIsCountedBeforeAnythingIsAdmitted(t *testing.T) {
 	}
 }
 
-func TestATurnThatTheCeilingHoldsBackIsWokenToSayIt(t *testing.T) {
+func TestATurnThatTheCeilingHoldsBackIsWokenToReportIt(t *testing.T) {
 	c := &cluster{t: t}
 	waits, queued := c.session("a", "waits", v1alpha1.TurnPhaseWaitingForToolResults), c.session("a", "queued", "")
 	c.start(fairshare.TurnsOptions{Active: 8, BegunPerNamespace: 1})

@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
-func TestWhatIsTakenIsCounted(t *testing.T) {
+func TestHeldSharesAreCounted(t *testing.T) {
 	c := &Collector{
 		Models: fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 1, Bytes: 64}}),
 		Tools:  fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 8}}),

@@ -64,7 +64,7 @@ func (r *Reconciler) deleteOutlived(ctx context.Context, result *v1alpha1.ToolRe
 		if err != nil || !outlived(result, live) {
 			return ctrl.Result{}, err
 		}
-		r.gone.Note(turnOf(result), now)
+		r.gone.Add(turnOf(result), now)
 		since = now
 	}
 	if due := since.Add(grace); now.Before(due) {
@@ -80,17 +80,19 @@ func (r *Reconciler) deleteOutlived(ctx context.Context, result *v1alpha1.ToolRe
 // turnGone wakes the ToolResults for an exact Turn when it is gone: deleted, or replaced by another one.
 func (r *Reconciler) turnGone() handler.EventHandler {
 	return handler.Funcs{
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue wake.Queue) { r.outlive(ctx, e.Object, queue) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, queue wake.Queue) {
+			r.enqueueOutlived(ctx, e.Object, queue)
+		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue wake.Queue) {
 			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
-				r.outlive(ctx, e.ObjectOld, queue)
+				r.enqueueOutlived(ctx, e.ObjectOld, queue)
 			}
 		},
 	}
 }
 
-// outlive wakes the ToolResults for a Turn that is gone.
-func (r *Reconciler) outlive(ctx context.Context, object client.Object, queue wake.Queue) {
+// enqueueOutlived wakes the ToolResults for a Turn that is gone.
+func (r *Reconciler) enqueueOutlived(ctx context.Context, object client.Object, queue wake.Queue) {
 	var results v1alpha1.ToolResultList
 	if err := r.Client.List(ctx, &results, client.InNamespace(object.GetNamespace()),
 		client.MatchingFields{fieldindex.TurnName: object.GetName()}); err != nil {
@@ -99,7 +101,7 @@ func (r *Reconciler) outlive(ctx context.Context, object client.Object, queue wa
 	}
 	for i := range results.Items {
 		if turnOf(&results.Items[i]) == object.GetUID() {
-			r.gone.Note(object.GetUID(), r.Clock())
+			r.gone.Add(object.GetUID(), r.Clock())
 			queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&results.Items[i])})
 		}
 	}

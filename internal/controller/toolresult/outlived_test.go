@@ -85,7 +85,7 @@ func TestAToolResultGoesWithItsTurn(t *testing.T) {
 		cached, live *v1alpha1.Turn
 		deleted      bool
 	}{
-		"accepted, and the Turn is gone": {
+		"accepted, and the Turn was deleted": {
 			result: judged("u1", metav1.ConditionTrue, v1alpha1.ReasonAccepted), deleted: true,
 		},
 		"accepted, and the Turn was replaced": {
@@ -111,14 +111,14 @@ func TestAToolResultGoesWithItsTurn(t *testing.T) {
 		"refused by name, by a Turn that left": {
 			result: by("u1", judged("", metav1.ConditionFalse, v1alpha1.ReasonCallClosed)), deleted: true,
 		},
-		"refused, and the Turn is gone": {
+		"refused, and the Turn was deleted": {
 			result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonCallClosed), deleted: true,
 		},
 		"refused because there was no Turn": {result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonTurnNotFound)},
 		"refused because the Turn is another": {
 			result: judged("u1", metav1.ConditionFalse, v1alpha1.ReasonTurnReplaced), cached: is("u2"), live: is("u2"),
 		},
-		"kept for later, and the Turn is gone": {
+		"kept for later, and the Turn was deleted": {
 			result: judged("u1", metav1.ConditionUnknown, v1alpha1.ReasonCallPending), deleted: true,
 		},
 	} {
@@ -170,7 +170,7 @@ func TestAToolResultThatIsAppliedAgainStays(t *testing.T) {
 	}
 	accepted := meta.FindStatusCondition(shown.Status.Conditions, v1alpha1.ConditionAccepted)
 	if accepted == nil || accepted.Status != metav1.ConditionFalse || accepted.Reason != v1alpha1.ReasonTurnNotFound {
-		t.Errorf("it says %+v", accepted)
+		t.Errorf("its status is %+v", accepted)
 	}
 	if writes != 1 {
 		t.Errorf("%d writes, want 1", writes)

@@ -18,9 +18,9 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
-	"github.com/capstan-dev/capstan/internal/controller/gone"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/controller/tombstone"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/toolresult"
 )
@@ -35,7 +35,7 @@ type Reconciler struct {
 	Clock func() time.Time
 
 	// gone are the Turns with ToolResults that are gone.
-	gone gone.Objects
+	gone tombstone.Set
 }
 
 // +kubebuilder:rbac:groups=capstan.dev,resources=toolresults;turns,verbs=get;list;watch

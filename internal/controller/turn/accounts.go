@@ -21,8 +21,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create
 
 const (
-	// podlessLimit is how long a Job may be without a pod before its ServiceAccount is assumed to be missing.
-	podlessLimit = 5 * time.Second
+	// missingPodGrace is how long a Job may be without a pod before its ServiceAccount is assumed to be missing.
+	missingPodGrace = 5 * time.Second
 	// renewInterval is the minimum time between two requests for the ServiceAccount of a namespace.
 	renewInterval = time.Minute
 )
@@ -66,8 +66,8 @@ func (r *Reconciler) provideAccount(
 	ctx context.Context, a *actScope, index int, job *batchv1.Job,
 ) (*tool.Outcome, bool, error) {
 	seen := r.accounts.last(job.Namespace)
-	if !runsAsOurs(job) || !seen.IsZero() {
-		a.accountProvided(index)
+	if !usesToolAccount(job) || !seen.IsZero() {
+		a.clearAccountWait(index)
 		return nil, true, nil
 	}
 	now, wait := r.Clock(), &a.step.account
@@ -77,7 +77,7 @@ func (r *Reconciler) provideAccount(
 	err := r.createAccount(ctx, job.Namespace, seen)
 	switch {
 	case err == nil:
-		a.accountProvided(index)
+		a.clearAccountWait(index)
 		return nil, true, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, false, nil
@@ -93,11 +93,11 @@ func (r *Reconciler) provideAccount(
 // or the whole namespace deleted and created again. Without the account the API server rejects the Job's pods until the
 // start timeout.
 func (r *Reconciler) renewAccount(ctx context.Context, a *actScope, job *batchv1.Job, since time.Time) {
-	if !runsAsOurs(job) {
+	if !usesToolAccount(job) {
 		return
 	}
 	seen := r.accounts.last(job.Namespace)
-	now, due := r.Clock(), since.Add(podlessLimit)
+	now, due := r.Clock(), since.Add(missingPodGrace)
 	if again := seen.Add(renewInterval); again.After(due) {
 		due = again
 	}
@@ -128,9 +128,9 @@ func (r *Reconciler) createAccount(ctx context.Context, namespace string, seen t
 	return err
 }
 
-// runsAsOurs reports whether the pod of a Job runs as the account that the manager creates. Jobs of an earlier version
-// run as default.
-func runsAsOurs(job *batchv1.Job) bool {
+// usesToolAccount reports whether the pod of a Job runs as the account that the manager creates. Jobs of an earlier
+// version run as default.
+func usesToolAccount(job *batchv1.Job) bool {
 	return job.Spec.Template.Spec.ServiceAccountName == v1alpha1.ToolServiceAccount
 }
 
@@ -161,8 +161,8 @@ func (a *actScope) awaitAccount(index int, now time.Time) *tool.Outcome {
 	return nil
 }
 
-// accountProvided removes such a wait from a call.
-func (a *actScope) accountProvided(index int) {
+// clearAccountWait removes such a wait from a call.
+func (a *actScope) clearAccountWait(index int) {
 	if call := &a.turn.Status.ToolCalls[index]; call.Reason == v1alpha1.ToolCallReasonServiceAccountRefused {
 		call.Reason, call.Preview = "", ""
 	}

@@ -76,7 +76,7 @@ func TestTheAccountOfToolPodsIsMadeOnceBeforeTheFirstJob(t *testing.T) {
 	m := w.manager(0)
 	m.until("the end", w.finished)
 	if *asked != 1 {
-		t.Errorf("the account was asked for %d times, want once", *asked)
+		t.Errorf("the ServiceAccount was requested %d times, want once", *asked)
 	}
 	account := w.account()
 	if automount := account.AutomountServiceAccountToken; automount == nil || *automount {
@@ -119,7 +119,7 @@ func TestWorkersThatNeedAnAccountAtOnceShareARequest(t *testing.T) {
 	close(release)
 	workers.Wait()
 	if got := asked.Load(); got != 1 {
-		t.Errorf("the account was asked for %d times, want once", got)
+		t.Errorf("the ServiceAccount was requested %d times, want once", got)
 	}
 	if m.accounts.last(testNamespace).IsZero() {
 		t.Error("the process does not know of it")
@@ -140,7 +140,7 @@ func TestAnAccountThatExistsIsUsedAsItIs(t *testing.T) {
 	}
 	if *asked != 1 || w.account().ResourceVersion != before.ResourceVersion {
 		t.Errorf(
-			"it was asked for %d times and is at %s, before at %s",
+			"it was requested %d times and is at %s, before at %s",
 			*asked,
 			w.account().ResourceVersion,
 			before.ResourceVersion,
@@ -156,11 +156,11 @@ func TestAToolThatNamesAnAccountNeedsNoOther(t *testing.T) {
 	w.begin(named)
 	w.manager(0).until("the end", w.finished)
 	if *asked != 0 {
-		t.Errorf("the account was asked for %d times", *asked)
+		t.Errorf("the ServiceAccount was requested %d times", *asked)
 	}
 }
 
-func TestAnAccountThatIsRefusedIsToldAndTriedAgain(t *testing.T) {
+func TestAnAccountThatIsRefusedIsReportedAndTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	full := true
 	asked := watchAccounts(w, func() error {
@@ -210,7 +210,7 @@ func TestACallWhoseAccountStaysRefusedIsNotExecuted(t *testing.T) {
 		t.Errorf("the call is %s (%s)", call.State, call.Reason)
 	}
 	if told := w.told("look"); !strings.Contains(told, accountName) || !strings.Contains(told, "changed nothing") {
-		t.Errorf("the model is told %q", told)
+		t.Errorf("the model received %q", told)
 	}
 	if took := w.present().Sub(began); took < time.Minute || took > 2*time.Minute {
 		t.Errorf("it took %v", took)
@@ -245,7 +245,7 @@ func TestAnAccountThatIsGoneIsMadeAgainForAJobThatGetsNoPod(t *testing.T) {
 		t.Errorf("the call is %s (%s)", call.State, call.Reason)
 	}
 	if *asked != 2 {
-		t.Errorf("the account was asked for %d times", *asked)
+		t.Errorf("the ServiceAccount was requested %d times", *asked)
 	}
 }
 

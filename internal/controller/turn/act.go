@@ -57,7 +57,7 @@ func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if err != nil {
 		return stop, err
 	}
-	if a.takenElsewhere() {
+	if a.acceptedByFormerLeader() {
 		return again, nil
 	}
 	if a.step.violation != nil {
@@ -103,7 +103,7 @@ func (r *Reconciler) carryOut(ctx context.Context, a *actScope, action act.Actio
 	case act.CheckForMessage:
 		return r.abandonWaits(ctx, a)
 	case act.CheckSecrets:
-		return proceed, r.lookForSecrets(ctx, a, does.Indexes)
+		return proceed, r.checkSecrets(ctx, a, does.Indexes)
 	case act.StartCalls:
 		return r.start(ctx, a, does.Indexes)
 	case act.OpenGates:
@@ -142,7 +142,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
 	}
 	a.round = act.NewRound(a.step.known, a.calls(), act.Facts{
 		Blocked:     a.config.Blocker != nil,
-		Begun:       len(a.jobs) > 0 || a.step.attempted() || a.requested(),
+		Begun:       len(a.jobs) > 0 || a.step.requestedJobs() || a.requested(),
 		Clients:     turnstate.Waits(a.turnState()),
 		Concurrency: a.config.Effective.ToolConcurrency,
 		Exists:      a.exists,
@@ -179,7 +179,7 @@ func (a *actScope) settle(index int, outcome tool.Outcome) {
 // exists reports whether a Job of a call may exist.
 func (a *actScope) exists(call v1alpha1.ToolCall) bool {
 	name, job := a.job(call)
-	return job != nil || a.step.job(name).attempted
+	return job != nil || a.step.job(name).requested
 }
 
 // close appends the entry that closes the step.
@@ -209,7 +209,7 @@ func (r *Reconciler) close(ctx context.Context, a *actScope) (flow, error) {
 // show updates phase, counts and conditions of the working copy from its calls. waits reports whether the step only
 // waits for others.
 func (r *Reconciler) show(a *actScope, waits bool) {
-	turnstate.ShowCalls(&a.turn.Status.TurnProgress, a.step.known, waits, a.lacks())
+	turnstate.ShowCalls(&a.turn.Status.TurnProgress, a.step.known, waits, a.missingObjects())
 	turnstate.SetConditions(&a.turn.Status, a.turn.Generation, nowSeconds(r.Clock()))
 }
 
@@ -217,45 +217,46 @@ func (r *Reconciler) show(a *actScope, waits bool) {
 // the status.
 func (r *Reconciler) rest(ctx context.Context, a *actScope, does act.Rest) (flow, error) {
 	r.show(a, does.Waits)
-	r.tellReference(a.scope)
+	r.notifyMissingReference(a.scope)
 	// A journal that accepts no entry does not hide that the Turn waits.
 	var failed error
 	if does.KeepOutcomes {
 		failed = r.keepOutcomes(ctx, a)
 	}
-	r.standBack(a.scope)
+	r.releaseSlot(a.scope)
 	if a.step.closed != nil {
 		return again, failed
 	}
-	if r.showsProgress(a) {
+	if r.shouldWriteProgress(a) {
 		return writeThenStop(writeProgress), failed
 	}
 	return stop, failed
 }
 
-// showsProgress reports whether changes since the last write are to be written: at most once a second, but at once if
-// only ToolResults are missing.
-func (r *Reconciler) showsProgress(a *actScope) bool {
+// shouldWriteProgress reports whether changes since the last write are to be written: at most once a second, but at
+// once if only ToolResults are missing.
+func (r *Reconciler) shouldWriteProgress(a *actScope) bool {
 	began := a.base.Status.Phase != a.turn.Status.Phase
 	next := a.memory.wroteAt.Add(progressInterval)
 	if now := r.Clock(); !began && now.Before(next) {
-		if !a.shown() {
+		if !a.statusCurrent() {
 			a.deadline(next)
 		}
 		return false
 	}
-	return began || r.mayShow(a)
+	return began || r.progressWriteAllowed(a)
 }
 
-// shown reports whether the status has all that the pass has found.
-func (a *actScope) shown() bool {
+// statusCurrent reports whether the status has all that the pass has found.
+func (a *actScope) statusCurrent() bool {
 	return a.base.Status.ObservedGeneration == a.turn.Generation &&
 		apiequality.Semantic.DeepEqual(a.base.Status, a.turn.Status)
 }
 
-// mayShow reports whether changes may be written that only show progress. If not, the Turn is woken when they may.
-func (r *Reconciler) mayShow(a *actScope) bool {
-	if a.shown() {
+// progressWriteAllowed reports whether changes may be written that only show progress. If not, the Turn is woken when
+// they may.
+func (r *Reconciler) progressWriteAllowed(a *actScope) bool {
+	if a.statusCurrent() {
 		return true
 	}
 	key := a.key()

@@ -265,11 +265,11 @@ func TestACallWhoseEarlierAttemptMayHaveStartedIsNotCalledNotExecuted(t *testing
 		"endless",
 	); call.State != v1alpha1.ToolCallStateFailed || strings.Contains(told, "changed nothing") ||
 		!strings.Contains(told, "changed or removed") {
-		t.Errorf("the call is %s (%s), the model is told %q", call.State, call.Reason, told)
+		t.Errorf("the call is %s (%s), the model received %q", call.State, call.Reason, told)
 	}
 }
 
-func TestADecisionIsTakenOnlyWhileItsCallWaitsOnTheAPIServer(t *testing.T) {
+func TestADecisionIsAcceptedOnlyWhileItsCallWaits(t *testing.T) {
 	for name, test := range map[string]struct {
 		decision v1alpha1.Decision
 		live     func(*v1alpha1.Turn) error
@@ -277,10 +277,10 @@ func TestADecisionIsTakenOnlyWhileItsCallWaitsOnTheAPIServer(t *testing.T) {
 	}{
 		"it waits":                  {v1alpha1.DecisionApprove, nil, true},
 		"it waits, and is rejected": {v1alpha1.DecisionReject, nil, true},
-		"the Turn is gone": {v1alpha1.DecisionApprove, func(turn *v1alpha1.Turn) error {
+		"the Turn was deleted": {v1alpha1.DecisionApprove, func(turn *v1alpha1.Turn) error {
 			return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("turns").GroupResource(), turn.Name)
 		}, false},
-		"the Turn is gone, rejected": {v1alpha1.DecisionReject, func(turn *v1alpha1.Turn) error {
+		"the Turn was deleted, rejected": {v1alpha1.DecisionReject, func(turn *v1alpha1.Turn) error {
 			return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("turns").GroupResource(), turn.Name)
 		}, false},
 		"the Turn is being deleted": {v1alpha1.DecisionApprove, func(turn *v1alpha1.Turn) error {

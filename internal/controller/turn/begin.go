@@ -22,18 +22,18 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 	if s.base.Status.Plan != nil {
 		return proceed, nil
 	}
-	active := s.session.Status.ActiveTurn
+	admission := s.session.Status.ActiveTurn
 	controls := turnstate.ControlsOf(s.turn)
-	if active.AdmittedAt == nil || controls != nil && controls.ModelRef != nil {
+	if admission.AdmittedAt == nil || controls != nil && controls.ModelRef != nil {
 		return r.beginNow(ctx, s, controls)
 	}
 	s.memory.session = s.session.UID
 	if s.plan() == nil {
-		s.start(plan.Begin(active.OpenedAtOrdinal, *active.AdmittedAt))
+		s.start(plan.Begin(admission.OpenedAtOrdinal, *admission.AdmittedAt))
 		step := s.memory.of(s.plan().Step)
-		step.begun = step.begun || r.Admitted != nil && r.Admitted(s.session, s.turn.UID)
+		step.startedHere = step.startedHere || r.Admitted != nil && r.Admitted(s.session, s.turn.UID)
 	}
-	due, now := active.AdmittedAt.Add(planDelay), r.Clock()
+	due, now := admission.AdmittedAt.Add(planDelay), r.Clock()
 	if !now.Before(due) || due.Sub(now) > planDelay {
 		// The clock of the process that has admitted the Turn may be ahead.
 		return writeThenRepeat(writePlan), nil

@@ -94,8 +94,8 @@ func TestThePlanIsWrittenWhenTheFirstModelCallTakesASecond(t *testing.T) {
 	}
 }
 
-// TestATurnWithoutAPlanInStatusGoesOn: another process continues it, whatever the first one had done.
-func TestATurnWithoutAPlanInStatusGoesOn(t *testing.T) {
+// TestATurnWithoutAPlanInStatusContinues: another process continues it, whatever the first one had done.
+func TestATurnWithoutAPlanInStatusContinues(t *testing.T) {
 	for name, test := range map[string]struct {
 		// before ends the first process, which has begun the Turn.
 		before func(*testing.T, *world, *manager)

@@ -29,7 +29,7 @@ func (r *Reconciler) collect(ctx context.Context, a *actScope) error {
 		return err
 	}
 	now := r.Clock()
-	accepted, err := r.whole(ctx, a, a.step.known.Accept(a.calls(), a.offers(), now))
+	accepted, err := r.readOffers(ctx, a, a.step.known.Accept(a.calls(), a.offers(), now))
 	if err != nil {
 		return err
 	}
@@ -62,11 +62,11 @@ func (a *actScope) offers() []act.Offer {
 	return offers
 }
 
-// whole completes the accepted ToolResults with live reads: the texts that the cache has dropped, and whether the calls
-// of decisions still wait, because the Turn may have been deleted, replaced or continued. The reconciler of ToolResults
-// refuses those decisions; a call whose ToolResult is gone keeps waiting. A pass without decisions and long texts reads
-// nothing.
-func (r *Reconciler) whole(ctx context.Context, a *actScope, accepted []act.Offer) ([]act.Offer, error) {
+// readOffers completes the accepted ToolResults with live reads: the texts that the cache has dropped, and whether the
+// calls of decisions still wait, because the Turn may have been deleted, replaced or continued. The reconciler of
+// ToolResults refuses those decisions; a call whose ToolResult is gone keeps waiting. A pass without decisions and long
+// texts reads nothing.
+func (r *Reconciler) readOffers(ctx context.Context, a *actScope, accepted []act.Offer) ([]act.Offer, error) {
 	live, exists := &v1alpha1.Turn{}, false
 	if slices.ContainsFunc(accepted, func(o act.Offer) bool { return o.Result.Spec.Decision != "" }) {
 		err := r.Live.Get(ctx, client.ObjectKeyFromObject(a.turn), live)
@@ -81,7 +81,7 @@ func (r *Reconciler) whole(ctx context.Context, a *actScope, accepted []act.Offe
 			continue
 		}
 		var err error
-		if o.Result, err = r.wholeResult(ctx, o.Result); err != nil {
+		if o.Result, err = r.readResult(ctx, o.Result); err != nil {
 			return nil, err
 		}
 		if o.Result != nil {
@@ -92,8 +92,8 @@ func (r *Reconciler) whole(ctx context.Context, a *actScope, accepted []act.Offe
 	return whole, nil
 }
 
-// wholeResult returns a ToolResult with the texts that the cache has dropped; nil if it is gone.
-func (r *Reconciler) wholeResult(ctx context.Context, cached *v1alpha1.ToolResult) (*v1alpha1.ToolResult, error) {
+// readResult returns a ToolResult with the texts that the cache has dropped; nil if it is gone.
+func (r *Reconciler) readResult(ctx context.Context, cached *v1alpha1.ToolResult) (*v1alpha1.ToolResult, error) {
 	if !turnstate.ResultLeftOut(cached) {
 		return cached, nil
 	}

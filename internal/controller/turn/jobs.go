@@ -115,7 +115,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 func (r *Reconciler) createJob(ctx context.Context, a *actScope, index int, job *batchv1.Job) (flow, error) {
 	call, name := a.calls()[index], job.Name
 	requested := a.step.job(name)
-	requested.attempted = true
+	requested.requested = true
 	err := r.Client.Create(ctx, job)
 	switch {
 	case err == nil:
@@ -132,26 +132,26 @@ func (r *Reconciler) createJob(ctx context.Context, a *actScope, index int, job 
 		requested.created = r.Clock()
 		return proceed, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		requested.takeBack()
+		requested.clearRequest()
 		return proceed, nil
 	case tool.RefusedForNow(err.Error()):
-		requested.takeBack()
+		requested.clearRequest()
 	case apierrors.IsForbidden(err),
 		apierrors.IsInvalid(err),
 		apierrors.IsBadRequest(err),
 		apierrors.IsRequestEntityTooLargeError(err):
-		requested.takeBack()
+		requested.clearRequest()
 		return proceed, r.deny(ctx, a, index, name, tool.Refused(err.Error()))
 	default:
-		requested.unanswered = r.Clock()
+		requested.responseLostAt = r.Clock()
 	}
 	return proceed, fmt.Errorf("creating Job %s for call %s: %w", name, call.ID, err)
 }
 
-// takeBack records that the API server rejected the request for a Job.
-func (m *jobMemory) takeBack() {
-	if m.unanswered.IsZero() {
-		m.attempted = false
+// clearRequest records that the API server rejected the request for a Job.
+func (m *jobMemory) clearRequest() {
+	if m.responseLostAt.IsZero() {
+		m.requested = false
 	}
 }
 
@@ -168,7 +168,7 @@ func (r *Reconciler) deny(ctx context.Context, a *actScope, index int, name stri
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("checking for Job %s of a call that was not executed: %w", name, err)
 	}
-	if sent := a.step.job(name).unanswered; !sent.IsZero() && !act.Withdrawable(a.calls()[index]) {
+	if sent := a.step.job(name).responseLostAt; !sent.IsZero() && !act.Withdrawable(a.calls()[index]) {
 		if until := sent.Add(requestLimit); r.Clock().Before(until) {
 			a.deadline(until)
 			return nil
@@ -183,7 +183,7 @@ func (r *Reconciler) deny(ctx context.Context, a *actScope, index int, name stri
 
 // adopt makes a Job that exists count as created by this process.
 func (m *jobMemory) adopt(now time.Time) {
-	m.attempted, m.created = true, now
+	m.requested, m.created = true, now
 }
 
 // liveJob reads a Job past the cache.
@@ -351,7 +351,7 @@ func CanRun(job *batchv1.Job, pods []*corev1.Pod) bool {
 // anyUnseen reports whether a Job that this process has requested is not in the cache: it may still be created.
 func anyUnseen(jobs map[string]*batchv1.Job, step *stepMemory) bool {
 	for name, requested := range step.jobs {
-		if requested.attempted && jobs[name] == nil {
+		if requested.requested && jobs[name] == nil {
 			return true
 		}
 	}
@@ -414,7 +414,7 @@ func (r *Reconciler) deleteRunning(
 	for _, call := range s.turn.Status.ToolCalls {
 		for attempt := range call.Attempt {
 			name := tool.JobName(s.turn.UID, s.plan().Step, call.ID, attempt+1)
-			if step.job(name).attempted && jobs[name] == nil && !slices.Contains(running[number], call.ID) {
+			if step.job(name).requested && jobs[name] == nil && !slices.Contains(running[number], call.ID) {
 				running[number] = append(running[number], call.ID)
 			}
 		}

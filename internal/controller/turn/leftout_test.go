@@ -83,7 +83,7 @@ func TestLongTextsAreReadOnceWhenTheyAreNeeded(t *testing.T) {
 	}
 }
 
-func TestALongTextOfAToolResultThatIsGoneIsNotTaken(t *testing.T) {
+func TestALongTextOfADeletedToolResultIsNotUsed(t *testing.T) {
 	w := newWorld(t).begin(builder.ClientTool("ask").Obj())
 	m := w.manager(0)
 	m.leavesOut()
@@ -106,6 +106,6 @@ func TestALongTextOfAToolResultThatIsGoneIsNotTaken(t *testing.T) {
 		}
 	}
 	if call := w.call("ask"); call.State != v1alpha1.ToolCallStateWaiting {
-		t.Errorf("the call is %s although ToolResult %s is gone", call.State, result.Name)
+		t.Errorf("the call is %s although ToolResult %s was deleted", call.State, result.Name)
 	}
 }

@@ -33,9 +33,9 @@ type memory struct {
 	passes, writes int
 	// cleanedAt is when the deletion of an ended Turn's Jobs was requested.
 	cleanedAt time.Time
-	// taken reports whether an event has shown that a message was steered into the Turn. Another process may have
+	// messageSteered reports whether an event has shown that a message was steered into the Turn. Another process may have
 	// accepted it, so that the journal is read again.
-	taken atomic.Bool
+	messageSteered atomic.Bool
 	// orphanedAt is when the Turn was first found without its Session.
 	orphanedAt time.Time
 	// stall is set while the Turn cannot continue because of its Session's journal; errors counts consecutive failed
@@ -66,7 +66,7 @@ type stepMemory struct {
 	gatedSince time.Time
 	// accepted are the ToolResults that are marked as accepted, which the cache may not show yet, and lookedUpFor those
 	// that another process has marked, for which the journal was looked up.
-	accepted, lookedUpFor map[types.UID]bool
+	accepted, rechecked map[types.UID]bool
 	// requests are the attempts of calls that this process carries out itself and has begun, which append to the journal
 	// one after another.
 	requests map[executor.Key]*invocation.Attempt
@@ -77,12 +77,12 @@ type stepMemory struct {
 	stale bool
 	// pauses are the pauses of failed activities: an activity that fails now does not delay the others.
 	pauses map[executor.Key]pause
-	// unwritten is a model response that is not in the journal yet, share counts its bytes for the namespace, and
+	// undelivered is a model response that is not in the journal yet, share counts its bytes for the namespace, and
 	// panics counts the panics of the model call.
-	unwritten *step.UndeliveredResponse
-	// begun reports whether this process has admitted the Turn, or written the plan of the step to status: no earlier one
-	// has called a model for it. refused reports whether an earlier process could not append to the journal.
-	begun, refused bool
+	undelivered *step.UndeliveredResponse
+	// startedHere reports whether this process has admitted the Turn, or written the plan of the step to status: no
+	// earlier one has called a model for it. refused reports whether an earlier process could not append to the journal.
+	startedHere, appendRefused bool
 	// dropped is a paid model response that was dropped. No model is called before the journal has stored that.
 	dropped *step.Dropped
 	share   *fairshare.Share
@@ -108,15 +108,15 @@ type stepMemory struct {
 type jobMemory struct {
 	// created is when this process created the Job.
 	created time.Time
-	// shown reports whether the cache has had the Job: if it is missing now, it is gone, and not still being created.
-	shown bool
-	// attempted reports whether this process has requested the Job. If the API server's response was lost, the Job may
+	// seen reports whether the cache has had the Job: if it is missing now, it is gone, and not still being created.
+	seen bool
+	// requested reports whether this process has requested the Job. If the API server's response was lost, the Job may
 	// exist, or appear later.
-	attempted bool
+	requested bool
 	// unanswered is when the response to such a request was last lost.
-	unanswered time.Time
+	responseLostAt time.Time
 	// podless is set while the Job has had no pod for a while.
-	podless *podless
+	missingPod *missingPod
 }
 
 // job returns the memory of a Job, an empty one for a Job not requested or seen before.
@@ -134,10 +134,10 @@ func (m *stepMemory) forgetPlanned() {
 	}
 }
 
-// attempted reports whether this process has requested a Job of the step.
-func (m *stepMemory) attempted() bool {
+// requestedJobs reports whether this process has requested a Job of the step.
+func (m *stepMemory) requestedJobs() bool {
 	for _, job := range m.jobs {
-		if job.attempted {
+		if job.requested {
 			return true
 		}
 	}
@@ -149,15 +149,15 @@ func (m *memory) of(number int32) *stepMemory {
 	if m.step.number != number || m.step.known == nil {
 		m.step.drop()
 		m.step = stepMemory{
-			number:      number,
-			known:       &act.Step{},
-			jobs:        map[string]*jobMemory{},
-			opened:      map[types.UID]bool{},
-			pauses:      map[executor.Key]pause{},
-			accepted:    map[types.UID]bool{},
-			lookedUpFor: map[types.UID]bool{},
-			requests:    map[executor.Key]*invocation.Attempt{},
-			line:        &invocation.Line{},
+			number:    number,
+			known:     &act.Step{},
+			jobs:      map[string]*jobMemory{},
+			opened:    map[types.UID]bool{},
+			pauses:    map[executor.Key]pause{},
+			accepted:  map[types.UID]bool{},
+			rechecked: map[types.UID]bool{},
+			requests:  map[executor.Key]*invocation.Attempt{},
+			line:      &invocation.Line{},
 		}
 	}
 	return &m.step
@@ -173,7 +173,7 @@ func (m *memory) intend(before, now *v1alpha1.Turn) {
 	if before.Status.Plan != nil && before.Status.Plan.Step == plan.Step {
 		known = before.Status.ToolCalls
 	} else if before.Status.Plan != nil || plan.Step > 1 {
-		m.of(plan.Step).begun = true
+		m.of(plan.Step).startedHere = true
 	}
 	if plan.Phase == v1alpha1.PlanPhaseAct {
 		m.of(plan.Step).known.Intend(known, now.Status.ToolCalls)
@@ -188,22 +188,22 @@ func (m *memory) forget() {
 
 // drop releases the resources of a step that has ended.
 func (m *stepMemory) drop() {
-	m.dropUnwritten()
+	m.dropUndelivered()
 	m.showing.Withdraw()
 	m.held.release()
 }
 
-// dropUnwritten drops a model response that is in the journal, or was kept for the maximum time.
-func (m *stepMemory) dropUnwritten() {
-	m.unwritten = nil
+// dropUndelivered drops a model response that is in the journal, or was kept for the maximum time.
+func (m *stepMemory) dropUndelivered() {
+	m.undelivered = nil
 	m.share.Release()
 	m.share = nil
 }
 
-// expireUnwritten drops a model response that was kept for the maximum time.
-func (m *stepMemory) expireUnwritten() {
-	m.dropped = m.unwritten.Drop()
-	m.dropUnwritten()
+// expireUndelivered drops a model response that was kept for the maximum time.
+func (m *stepMemory) expireUndelivered() {
+	m.dropped = m.undelivered.Drop()
+	m.dropUndelivered()
 }
 
 // memories holds the memory of each Turn. Only one worker at a time works on a Turn, so that only the map needs a lock.
@@ -241,15 +241,15 @@ func (m *memories) of(key types.NamespacedName, uid types.UID) *memory {
 	return found
 }
 
-// taken records that a message was steered into a Turn. It reports whether there is a memory of that Turn.
-func (m *memories) taken(key types.NamespacedName, uid types.UID) bool {
+// markSteered records that a message was steered into a Turn. It reports whether there is a memory of that Turn.
+func (m *memories) markSteered(key types.NamespacedName, uid types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found := m.byKey[key]
 	if found == nil || found.uid != uid {
 		return false
 	}
-	found.taken.Store(true)
+	found.messageSteered.Store(true)
 	return true
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// missingTold is how long a referenced object of a queued Turn may be missing before an Event reports it.
-const missingTold = 5 * time.Minute
+// missingGrace is how long a referenced object of a queued Turn may be missing before an Event reports it.
+const missingGrace = 5 * time.Minute
 
 // The actions of Events: what the manager does when it records one.
 const (
@@ -27,7 +27,7 @@ const (
 // tools, but not their contents.
 func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 	var notices []notice.Notice
-	if calls := askedAnew(before, after); len(calls) > 0 {
+	if calls := newlyWaitingCalls(before, after); len(calls) > 0 {
 		reason, message := turnstate.WaitsFor(calls)
 		notices = append(notices, notice.Notice{Reason: reason, Action: actionWait, Message: message})
 	}
@@ -44,11 +44,11 @@ func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 	})
 }
 
-// askedAnew returns the calls that wait for people, if one of them did not wait before. Calls wait for client results
-// once nothing else runs, and only if the Session waits for clients; they always wait for approvals.
-func askedAnew(before, after *v1alpha1.Turn) []v1alpha1.ToolCall {
-	was := asking(before)
-	now := asking(after)
+// newlyWaitingCalls returns the calls that wait for people, if one of them did not wait before. Calls wait for client
+// results once nothing else runs, and only if the Session waits for clients; they always wait for approvals.
+func newlyWaitingCalls(before, after *v1alpha1.Turn) []v1alpha1.ToolCall {
+	was := waitingCalls(before)
+	now := waitingCalls(after)
 	for _, call := range now {
 		if !slices.ContainsFunc(was, func(c v1alpha1.ToolCall) bool { return c.ID == call.ID }) {
 			return now
@@ -57,8 +57,8 @@ func askedAnew(before, after *v1alpha1.Turn) []v1alpha1.ToolCall {
 	return nil
 }
 
-// asking returns the calls of a Turn that wait for people.
-func asking(turn *v1alpha1.Turn) []v1alpha1.ToolCall {
+// waitingCalls returns the calls of a Turn that wait for people.
+func waitingCalls(turn *v1alpha1.Turn) []v1alpha1.ToolCall {
 	var calls []v1alpha1.ToolCall
 	for _, call := range turn.Status.ToolCalls {
 		clients := turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults && call.State == v1alpha1.ToolCallStateWaiting
@@ -69,8 +69,8 @@ func asking(turn *v1alpha1.Turn) []v1alpha1.ToolCall {
 	return calls
 }
 
-// tellMissing records an Event about a reference of a queued Turn that has been missing for a while.
-func (r *Reconciler) tellMissing(s *scope, reason string) {
+// notifyMissing records an Event about a reference of a queued Turn that has been missing for a while.
+func (r *Reconciler) notifyMissing(s *scope, reason string) {
 	since := s.turn.CreationTimestamp.Time
 	var message string
 	switch reason {
@@ -86,7 +86,7 @@ func (r *Reconciler) tellMissing(s *scope, reason string) {
 	default:
 		return
 	}
-	if due := since.Add(missingTold); r.Clock().Before(due) {
+	if due := since.Add(missingGrace); r.Clock().Before(due) {
 		s.deadline(due)
 		return
 	}

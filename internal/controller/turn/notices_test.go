@@ -22,7 +22,7 @@ func (s *told) Eventf(_, _ runtime.Object, kind, reason, action, note string, ar
 	s.notes = append(s.notes, kind+" "+reason+" "+action+": "+fmt.Sprintf(note, args...))
 }
 
-func TestWhatPeopleAreToldOf(t *testing.T) {
+func TestWhichTurnsHaveEvents(t *testing.T) {
 	at := func(phase v1alpha1.TurnPhase, reason string, calls ...v1alpha1.ToolCall) *v1alpha1.Turn {
 		turn := &v1alpha1.Turn{}
 		turn.Status.Phase, turn.Status.ToolCalls = phase, calls
@@ -116,15 +116,15 @@ func TestWhatPeopleAreToldOf(t *testing.T) {
 				recorder.Record(test.after, n)
 			}
 			if got := strings.Join(s.notes, "\n"); got != test.want {
-				t.Errorf("told %q, want %q", got, test.want)
+				t.Errorf("recorded %q, want %q", got, test.want)
 			}
 		})
 	}
 }
 
-// TestAMissingSessionIsToldOfAfterAWhile verifies that a Turn which waits for its Session has one pass more, and one
+// TestAMissingSessionHasAnEventAfterAWhile verifies that a Turn which waits for its Session has one pass more, and one
 // Event.
-func TestAMissingSessionIsToldOfAfterAWhile(t *testing.T) {
+func TestAMissingSessionHasAnEventAfterAWhile(t *testing.T) {
 	now, s := moment.Truncate(time.Second), &told{}
 	r := &Reconciler{Clock: func() time.Time { return now }}
 	r.Notices = notice.NewRecorder(s, r.Clock)
@@ -136,19 +136,19 @@ func TestAMissingSessionIsToldOfAfterAWhile(t *testing.T) {
 	condition.SetReady(&session.Status.Conditions, 1, metav1.NewTime(now.Add(time.Hour)), v1alpha1.ReasonModelNotFound, "")
 	tell := func(reason string) time.Time {
 		pass := &scope{turn: turn, session: session}
-		r.tellMissing(pass, reason)
+		r.notifyMissing(pass, reason)
 		return pass.wakeAt
 	}
-	if at := tell(v1alpha1.ReasonSessionNotFound); !at.Equal(now.Add(missingTold)) || len(s.notes) > 0 {
-		t.Errorf("looked at again at %v, told %q", at, s.notes)
+	if at := tell(v1alpha1.ReasonSessionNotFound); !at.Equal(now.Add(missingGrace)) || len(s.notes) > 0 {
+		t.Errorf("checked again at %v, recorded %q", at, s.notes)
 	}
-	now = now.Add(missingTold)
+	now = now.Add(missingGrace)
 	for range 2 {
 		if at := tell(v1alpha1.ReasonSessionNotFound); !at.IsZero() {
 			t.Errorf("looked at again at %v", at)
 		}
 	}
-	if at := tell(v1alpha1.ReasonSessionNotReady); !at.Equal(moment.Truncate(time.Second).Add(time.Hour + missingTold)) {
+	if at := tell(v1alpha1.ReasonSessionNotReady); !at.Equal(moment.Truncate(time.Second).Add(time.Hour + missingGrace)) {
 		t.Errorf("a Session that was ready until now: looked at again at %v", at)
 	}
 	now = now.Add(time.Hour)
@@ -164,6 +164,6 @@ func TestAMissingSessionIsToldOfAfterAWhile(t *testing.T) {
 			`missing references.`,
 	}
 	if !slices.Equal(s.notes, want) {
-		t.Errorf("told %q, want %q", s.notes, want)
+		t.Errorf("recorded %q, want %q", s.notes, want)
 	}
 }

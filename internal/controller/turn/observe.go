@@ -59,7 +59,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	if job == nil {
 		return proceed, r.observeMissing(ctx, a, index, name)
 	}
-	a.step.job(name).shown = true
+	a.step.job(name).seen = true
 	if !tool.Matches(job, a.turn.UID, call) {
 		return r.failDeterminism(ctx, a, call, name)
 	}
@@ -92,7 +92,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 		r.renewAccount(ctx, a, job, seen.Deadline.Add(-start))
 	}
 	if pod != nil {
-		a.podMade(index, name)
+		a.clearRefusal(index, name)
 	}
 	if seen.Phase != tool.PhaseDone {
 		shown := &a.turn.Status.ToolCalls[index]
@@ -101,7 +101,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 		}
 		shown.State, shown.Reason = seen.Outcome.State, seen.Outcome.Reason
 		if pod == nil && shown.Reason == v1alpha1.ToolCallReasonStarting {
-			r.explainPodless(ctx, a, index, job, seen.Deadline.Add(-start))
+			r.explainMissingPod(ctx, a, index, job, seen.Deadline.Add(-start))
 		}
 		return proceed, nil
 	}
@@ -119,7 +119,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 		}
 	}
 	if outcome.Reason == v1alpha1.ToolCallReasonNoPod {
-		outcome = r.explainNoPod(ctx, job, outcome)
+		outcome = r.explainPodFailure(ctx, job, outcome)
 	}
 	r.conclude(a, index, outcome)
 	return proceed, nil
@@ -183,10 +183,10 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	if !ours && a.step.known.RecallRepeatable(shown) {
 		return nil
 	}
-	if call.PodUID == "" && !ours && !requested.shown && !act.HadJob(call) {
+	if call.PodUID == "" && !ours && !requested.seen && !act.HadJob(call) {
 		return nil
 	}
-	if lag := requested.created.Add(cacheLag); ours && !requested.shown && r.Clock().Before(lag) {
+	if lag := requested.created.Add(cacheLag); ours && !requested.seen && r.Clock().Before(lag) {
 		a.deadline(lag)
 		return nil
 	}

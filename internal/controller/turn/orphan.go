@@ -57,7 +57,7 @@ func (r *Reconciler) deleteOrphan(ctx context.Context, s *scope, key types.Names
 			s.deadline(r.Clock().Add(cacheLag))
 			return stop, nil
 		}
-		r.gone.Note(s.turn.Status.SessionUID, r.Clock())
+		r.gone.Add(s.turn.Status.SessionUID, r.Clock())
 		// Its own controller may never have seen it, if it was deleted while the manager started and counted the begun
 		// Turns.
 		r.Turns.End(s.turn.Status.SessionUID)

@@ -40,7 +40,7 @@ func TestATurnIsOrphanedOnlyByTheSessionThatAdmittedIt(t *testing.T) {
 		want    bool
 	}{
 		"its Session is there":                     {admitted, session("s-1", false), false},
-		"its Session is gone":                      {admitted, nil, true},
+		"its Session was deleted":                  {admitted, nil, true},
 		"its Session goes":                         {admitted, session("s-1", true), true},
 		"another Session has the name":             {admitted, session("s-2", false), true},
 		"it has ended, its Session was replaced":   {ended(999), session("s-2", false), true},
@@ -70,6 +70,6 @@ func TestTheSessionOfAnOrphanGivesItsPlaceBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := m.Turns.Active(); n != 0 {
-		t.Errorf("%d places are held for a Session that is gone", n)
+		t.Errorf("%d places are held for a Session that was deleted", n)
 	}
 }

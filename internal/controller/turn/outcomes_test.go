@@ -158,11 +158,11 @@ func TestATurnThatWaitsHoldsNoTexts(t *testing.T) {
 	m.until("the end", w.finished)
 	for _, name := range []string{"look", "send"} {
 		if got := w.told(name); got != long("result of "+name) || w.starts(name) != 1 {
-			t.Errorf("%s was sent %d times, and the model is told %d bytes", name, w.starts(name), len(got))
+			t.Errorf("%s was sent %d times, and the model received %d bytes", name, w.starts(name), len(got))
 		}
 	}
 	if got := w.told("early"); got != long("so") {
-		t.Errorf("the model is told %d bytes of the client's result", len(got))
+		t.Errorf("the model received %d bytes of the client's result", len(got))
 	}
 }
 
@@ -280,7 +280,7 @@ func TestTheOutcomeInTheJournalCountsForEveryProcess(t *testing.T) {
 	w.answer("human", "yes")
 	first.until("the end", w.finished)
 	if got := w.told("look"); got != "result 2 of look" {
-		t.Errorf("the model is told %q", got)
+		t.Errorf("the model received %q", got)
 	}
 	if call := w.call("look"); call.Preview != "result 2 of look" {
 		t.Errorf("the status shows %q", call.Preview)
@@ -312,7 +312,7 @@ func TestAnEndTakesInTheOutcomesOfAWait(t *testing.T) {
 				"look": long("result of look"), "send": long("result of send"), "work": "result of work", "early": "so",
 			} {
 				if got := w.told(name); got != want {
-					t.Errorf("of %s the model is told %d bytes: %.80q", name, len(got), got)
+					t.Errorf("of %s the model received %d bytes: %.80q", name, len(got), got)
 				}
 			}
 		})
@@ -365,7 +365,7 @@ func TestAPartThatCannotBeWritten(t *testing.T) {
 			}
 			for _, name := range []string{"look", "send"} {
 				if got := w.told(name); got != long("result of "+name) {
-					t.Errorf("of %s the model is told %d bytes", name, len(got))
+					t.Errorf("of %s the model received %d bytes", name, len(got))
 				}
 			}
 			if w.starts("send") != 1 {
@@ -404,10 +404,10 @@ func TestOutcomesThatTheJournalRefusesAreHeldForAWhile(t *testing.T) {
 	w.answer("human", "yes")
 	m.until("the end", w.finished)
 	if got := w.told("work"); got != "result of work" || w.starts("work") != 1 {
-		t.Errorf("the Job was started %d times, and the model is told %q", w.starts("work"), got)
+		t.Errorf("the Job was started %d times, and the model received %q", w.starts("work"), got)
 	}
 	if got := w.told("look"); got != long("result of look") {
-		t.Errorf("the model is told %d bytes", len(got))
+		t.Errorf("the model received %d bytes", len(got))
 	}
 }
 
@@ -423,7 +423,7 @@ func TestAWaitForWhichTheJournalHasNoRoomEndsTheTurn(t *testing.T) {
 		t.Errorf("the Turn ends with %+v, %d model calls", turn.Status.Error, len(w.asked))
 	}
 	if got := w.told("look"); !strings.HasPrefix(got, "result of look") {
-		t.Errorf("the model is told %.80q", got)
+		t.Errorf("the model received %.80q", got)
 	}
 }
 
@@ -462,7 +462,7 @@ func TestWhatATurnHoldsWhileItsOwnCallRunsOn(t *testing.T) {
 			w.ends(w.podOf(w.jobOf("endless")), result.Report{Outcome: result.Exited, Started: true, Result: "at last"})
 			m.until("the end", w.finished)
 			if got := w.told("look"); got != test.text {
-				t.Errorf("the model is told %d bytes", len(got))
+				t.Errorf("the model received %d bytes", len(got))
 			}
 		})
 	}

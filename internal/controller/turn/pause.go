@@ -65,13 +65,13 @@ func (r *Reconciler) do(
 // survives a restart, users see it, and it holds no slot.
 func (r *Reconciler) backsOff(ctx context.Context, s *scope, step *stepMemory) (flow, error) {
 	if b := step.backoff; b != nil && !b.Described(s.plan()) {
-		if flow, err := r.hold(ctx, s); err != nil || flow == again {
+		if flow, err := r.findClosedOrStop(ctx, s); err != nil || flow == again {
 			return flow, err
 		}
 		b.Describe(&s.turn.Status.TurnProgress)
 		turnstate.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
 		s.deadline(b.NotBefore)
-		r.standBack(s)
+		r.releaseSlot(s)
 		return writeThenStop(writeBackoff), nil
 	}
 	at := s.plan().NotBefore
@@ -79,5 +79,5 @@ func (r *Reconciler) backsOff(ctx context.Context, s *scope, step *stepMemory) (
 		return proceed, nil
 	}
 	s.deadline(at.Time)
-	return r.hold(ctx, s)
+	return r.findClosedOrStop(ctx, s)
 }

@@ -73,7 +73,7 @@ func (r *Reconciler) admission(ctx context.Context, s *scope) (flow, error) {
 
 // waitInQueue reports why the Turn has not begun, and records an Event once a reference has been missing for a while.
 func (r *Reconciler) waitInQueue(s *scope, reason, message string) flow {
-	r.tellMissing(s, reason)
+	r.notifyMissing(s, reason)
 	if s.session != nil && queue.Says(s.turn, reason, message) {
 		return stop
 	}
@@ -134,7 +134,7 @@ func (r *Reconciler) admittedMeanwhile(ctx context.Context, s *scope) (bool, err
 // lookUp checks the journal once, for an act step that this process has not opened itself, for an entry that closes it.
 // A reason step does so in its activity, before any money is spent, or before it waits.
 func (r *Reconciler) lookUp(ctx context.Context, s *scope) (flow, error) {
-	s.lookAgain()
+	s.invalidateIfSteered()
 	if s.plan().Phase != v1alpha1.PlanPhaseAct {
 		return proceed, nil
 	}
@@ -190,7 +190,7 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) (flow, error) {
 	}
 	r.Activities.Cancel(s.turn.UID)
 	step := s.memory.of(s.plan().Step)
-	step.dropUnwritten()
+	step.dropUndelivered()
 	if flow := s.withdrawFenced(); flow != proceed {
 		return flow, nil
 	}
@@ -230,7 +230,7 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	turn := r.steerable(s)
 	earlier := step.backoff
 	step.readySince = turnstate.ReadySince(config)
-	turn.StoreFirst = step.refused || !step.begun && !r.Steps.Log.Stored()
+	turn.StoreFirst = step.appendRefused || !step.startedHere && !r.Steps.Log.Stored()
 	turn.ConfigBytes = config.LeftOutBytes()
 	return r.callModel(ctx, s, step, key, r.needToReason(s, turn), func(ctx context.Context) (any, error) {
 		return r.Steps.ReasonAfter(ctx, turn, config, earlier)
@@ -258,12 +258,12 @@ func (r *Reconciler) awaitStart(
 	if err != nil || mayStart {
 		return proceed, err
 	}
-	return r.hold(ctx, s)
+	return r.findClosedOrStop(ctx, s)
 }
 
-// hold ends a pass whose step must wait, unless the journal has the entry that closes the step: then the pass starts
-// over and projects it.
-func (r *Reconciler) hold(ctx context.Context, s *scope) (flow, error) {
+// findClosedOrStop ends a pass whose step must wait, unless the journal has the entry that closes the step: then the
+// pass starts over and projects it.
+func (r *Reconciler) findClosedOrStop(ctx context.Context, s *scope) (flow, error) {
 	if err := r.findClosed(ctx, s); err != nil {
 		return stop, err
 	}
@@ -298,7 +298,7 @@ const maxPanics = 3
 // reasonFailed handles a model call without a decision: a response that could not be appended is kept, and a defect of
 // the manager ends the Turn instead of costing money again and again.
 func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMemory, cause error) (flow, error) {
-	var unwritten *step.UndeliveredResponse
+	var undelivered *step.UndeliveredResponse
 	var panicked *executor.PanicError
 	var backoff *step.Backoff
 	var keyless *turnstate.MissingKey
@@ -315,9 +315,9 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMem
 		return r.backsOff(ctx, s, memory)
 	case errors.As(cause, &keyless):
 		memory.lookedUp = true
-		return r.keyless(s, memory, keyless), nil
-	case errors.As(cause, &unwritten):
-		memory.unwritten = unwritten
+		return r.handleMissingKey(s, memory, keyless), nil
+	case errors.As(cause, &undelivered):
+		memory.undelivered = undelivered
 	case errors.As(cause, &panicked):
 		memory.panics++
 		if memory.panics < maxPanics {

@@ -31,7 +31,7 @@ func (r *Reconciler) awaitPolicies(ctx context.Context, s *scope, c turnstate.Co
 		turnstate.SetConditions(&s.turn.Status, s.turn.Generation, now)
 		return writeThenRepeat(writeWaiting), nil
 	}
-	if flow, err := r.hold(ctx, s); err != nil || flow == again {
+	if flow, err := r.findClosedOrStop(ctx, s); err != nil || flow == again {
 		return flow, err
 	}
 	if !errors.As(missing, &why) || waited && shown.Message == waitingFor(why) {

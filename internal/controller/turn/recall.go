@@ -11,7 +11,8 @@ import (
 
 // recall ends a Turn whose name is in the Session's journal already: a Turn that was deleted and created again takes
 // over the recorded outcome, and another message under the name is refused. Run identity is (Session UID, Turn name). A
-// Turn that has begun in an earlier pass is not looked up again.
+// Turn that has steps of its own in the journal, from before its admission, continues after them. A Turn that has begun
+// in an earlier pass, with the same admission, is not looked up again.
 func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
 	if s.plan() != nil || s.memory.session == s.session.UID {
 		return proceed, nil

@@ -14,9 +14,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
-	"github.com/capstan-dev/capstan/internal/controller/gone"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
+	"github.com/capstan-dev/capstan/internal/controller/tombstone"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
@@ -65,7 +65,7 @@ type Reconciler struct {
 
 	memories memories
 	// gone are Sessions that are gone or being deleted.
-	gone     gone.Objects
+	gone     tombstone.Set
 	accounts accounts
 }
 

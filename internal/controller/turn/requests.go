@@ -84,7 +84,7 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 		return stop, err
 	}
 	value, done, err := r.do(a.scope, a.step, key, a.need(), r.request(a, *shown, run))
-	if err != nil && a.withheldBy(index, err, r.Clock()) {
+	if err != nil && a.holdForSecret(index, err, r.Clock()) {
 		return proceed, nil
 	}
 	if err != nil || !done {

@@ -70,21 +70,21 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 			), other: builder.ClientTool("human").Obj(), before: refuseJob, between: refuseNoJob,
 			settled: v1alpha1.ToolCallStateNotExecuted, state: v1alpha1.ToolCallStateNotExecuted,
 		},
-		"a Pure Job that has ended and is gone, and a Job": {
+		"a Pure Job that has ended and was deleted, and a Job": {
 			look: jobNamed("look", v1alpha1.SideEffectPure), other: builder.JobTool(
 				"endless", v1alpha1.SideEffectPure,
 			).Obj(), between: dropJob,
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 2,
 		},
-		"an Idempotent Job that has ended and is gone, and a client": {
+		"an Idempotent Job that has ended and was deleted, and a client": {
 			look: jobNamed("look", v1alpha1.SideEffectIdempotent), other: builder.ClientTool("human").Obj(), between: dropJob,
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, told: "result of look",
 		},
-		"an AtMostOnce Job that has ended and is gone, and a client": {
+		"an AtMostOnce Job that has ended and was deleted, and a client": {
 			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: builder.ClientTool("human").Obj(), between: dropJob,
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, told: "result of look",
 		},
-		"an AtMostOnce Job that has ended and is gone, and a Job": {
+		"an AtMostOnce Job that has ended and was deleted, and a Job": {
 			look: jobNamed(
 				"look", v1alpha1.SideEffectAtMostOnce,
 			), other: builder.JobTool("endless", v1alpha1.SideEffectPure).Obj(), between: dropJob,
@@ -95,7 +95,7 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: builder.ClientTool("human").Obj(),
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1,
 		},
-		"a client that nobody waits for any more, and a Job": {
+		"a client that is not waited for any more, and a Job": {
 			look: func(*world) *v1alpha1.Tool { return builder.ClientTool("look").Obj() }, other: builder.JobTool(
 				"endless", v1alpha1.SideEffectPure,
 			).Obj(),
@@ -130,10 +130,10 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 			}
 			told := w.told("look")
 			if !strings.Contains(told, test.told) {
-				t.Errorf("the model is told %q, want %q", told, test.told)
+				t.Errorf("the model received %q, want %q", told, test.told)
 			}
 			if said := strings.Contains(told, "changed nothing"); said && test.starts > 0 {
-				t.Errorf("it was started, and the model is told %q", told)
+				t.Errorf("it was started, and the model received %q", told)
 			}
 		})
 	}

@@ -61,7 +61,7 @@ func TestAStepStartsWithAnEmptyMemory(t *testing.T) {
 		t.Error("the memory of the step was lost between passes")
 	}
 	fresh := m.of(4)
-	if fresh.known.Done("1-0") || fresh.known.Read || fresh.closed != nil || fresh.attempted() || fresh.opened == nil {
+	if fresh.known.Done("1-0") || fresh.known.Read || fresh.closed != nil || fresh.requestedJobs() || fresh.opened == nil {
 		t.Errorf("a new step remembers %+v", fresh)
 	}
 }
@@ -152,7 +152,7 @@ func TestWhatCouldStillRun(t *testing.T) {
 func TestAJobThatWasAskedForAndIsNotSeenMayBeOnItsWay(t *testing.T) {
 	var m memory
 	step := m.of(1)
-	step.job("b").attempted = true
+	step.job("b").requested = true
 	if !anyUnseen(map[string]*batchv1.Job{"a": job("a", "1", true), "c": job("c", "2", true)}, step) {
 		t.Error("Jobs of other names count for the one that was asked for")
 	}
@@ -232,7 +232,7 @@ func TestWhichChangesOfASessionWakeItsTurn(t *testing.T) {
 		}
 	}
 	if !changed.Create(event.CreateEvent{Object: with("")}) || changed.Delete(event.DeleteEvent{Object: with("1")}) {
-		t.Error("a Session that is new wakes, one that is gone does not")
+		t.Error("a Session that is new wakes, one that was deleted does not")
 	}
 }
 

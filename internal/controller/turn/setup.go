@@ -122,7 +122,7 @@ func (r *Reconciler) ofToolResult(ctx context.Context, object client.Object) []r
 		}
 		return nil
 	}
-	if !waitsFor(turn, result) {
+	if !waitsForResult(turn, result) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key}}

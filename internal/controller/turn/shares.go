@@ -51,10 +51,10 @@ func (r *Reconciler) mayStart(ctx context.Context, s *scope) (bool, error) {
 	return r.Turns.Resume(s.session.UID, func() { r.Wakes.Wake(key) }), nil
 }
 
-// standBack releases the slot of a waiting Turn, and memory that it needs only later: tenants can have any number of
+// releaseSlot releases the slot of a waiting Turn, and memory that it needs only later: tenants can have any number of
 // waiting Turns. The slot of a Session is that of its active Turn, and no other Turn releases it.
-func (r *Reconciler) standBack(s *scope) {
-	if s.active() && !Works(s.turn) {
+func (r *Reconciler) releaseSlot(s *scope) {
+	if s.active() && !NeedsSlot(s.turn) {
 		r.Turns.Wait(s.session.UID, Weight(s.turn))
 		s.memory.step.forgetPlanned()
 	}
@@ -71,9 +71,9 @@ func Weight(turn *v1alpha1.Turn) int64 {
 	return max(1, (leftout.Size(turn.Status)+statusPerTurn-1)/statusPerTurn)
 }
 
-// Works reports whether a Turn that has begun needs a slot: it exists, and waits neither for ToolResults nor for a
+// NeedsSlot reports whether a Turn that has begun needs a slot: it exists, and waits neither for ToolResults nor for a
 // repair.
-func Works(turn *v1alpha1.Turn) bool {
+func NeedsSlot(turn *v1alpha1.Turn) bool {
 	if turn == nil || queue.Finished(turn) || turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults ||
 		turn.Status.Phase == v1alpha1.TurnPhaseWaiting {
 		return false
@@ -101,14 +101,14 @@ func Begun(ctx context.Context, reader client.Reader) ([]fairshare.Begun, error)
 		if active == nil {
 			continue
 		}
-		begun = append(begun, ToCount(&sessions.Items[i], byUID[active.UID]))
+		begun = append(begun, BegunTurn(&sessions.Items[i], byUID[active.UID]))
 	}
 	return begun, nil
 }
 
-// ToCount returns the active Turn of a Session in the form in which it is counted. turn is nil if it is gone.
-func ToCount(session *v1alpha1.Session, turn *v1alpha1.Turn) fairshare.Begun {
-	one := fairshare.Begun{Session: session.UID, Namespace: session.Namespace, Waits: !Works(turn)}
+// BegunTurn returns the active Turn of a Session in the form in which it is counted. turn is nil if it is gone.
+func BegunTurn(session *v1alpha1.Session, turn *v1alpha1.Turn) fairshare.Begun {
+	one := fairshare.Begun{Session: session.UID, Namespace: session.Namespace, Waits: !NeedsSlot(turn)}
 	if one.Waits {
 		one.Weight = Weight(turn)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// failuresShown is the number of consecutive failures after which a Turn reports that its step fails.
-const failuresShown = 5
+// reportedFailures is the number of consecutive failures after which a Turn reports that its step fails.
+const reportedFailures = 5
 
 // stall is the in-memory state of a Turn that cannot continue before its Session's journal is repaired.
 type stall struct {
@@ -54,25 +54,25 @@ func journalStall(turn *v1alpha1.Turn) string {
 // is checked slowly.
 func (r *Reconciler) report(ctx context.Context, s *scope, cause error) (flow, error) {
 	if cause == nil {
-		return r.succeeded(s), nil
+		return r.clearErrors(s), nil
 	}
 	// The changes of the pass belong to a decision that was not recorded.
 	s.reset()
 	obstacle := journal.ObstacleOf(cause, s.turn.Spec.SessionRef.Name)
-	if obstacle == nil && s.notStored != nil && (s.memory.stall != nil || s.memory.errors+1 >= failuresShown) {
+	if obstacle == nil && s.notStored != nil && (s.memory.stall != nil || s.memory.errors+1 >= reportedFailures) {
 		// The model was paid, and may not be paid again for a response that is not stored either. Outcomes of tools are
 		// not appended again and again.
 		obstacle = journal.NotStored(s.notStored, s.turn.Spec.SessionRef.Name)
 	}
 	if obstacle == nil || queue.Finished(s.turn) {
-		return r.repeated(s, cause), cause
+		return r.reportRepeatedError(s, cause), cause
 	}
-	r.stalled(ctx, s, obstacle, cause)
+	r.setStalled(ctx, s, obstacle, cause)
 	return writeThenStop(writeStalled), nil
 }
 
-// stalled reports on the Turn what only a repair of the journal removes, and when it is checked again.
-func (r *Reconciler) stalled(ctx context.Context, s *scope, obstacle *journal.Obstacle, cause error) {
+// setStalled reports on the Turn what only a repair of the journal removes, and when it is checked again.
+func (r *Reconciler) setStalled(ctx context.Context, s *scope, obstacle *journal.Obstacle, cause error) {
 	now := r.Clock()
 	m := s.memory.stall
 	if m == nil || m.reason != obstacle.Reason {
@@ -87,7 +87,7 @@ func (r *Reconciler) stalled(ctx context.Context, s *scope, obstacle *journal.Ob
 	cancelled := s.turn.Spec.DesiredState == v1alpha1.DesiredStateCancelled
 	if m.deleted || cancelled {
 		// The model response will not be appended any more.
-		s.memory.step.dropUnwritten()
+		s.memory.step.dropUndelivered()
 	}
 	message := obstacle.Message
 	switch {
@@ -96,19 +96,19 @@ func (r *Reconciler) stalled(ctx context.Context, s *scope, obstacle *journal.Ob
 	case cancelled:
 		message += " The Turn is cancelled as soon as the journal accepts an entry."
 	case obstacle.Reason == v1alpha1.ReasonJournalRefused:
-		message += r.keptWords(s)
+		message += r.describeKeptResponse(s)
 	default:
 		message += fmt.Sprintf(" The manager checks again every %v and does not call the model until then.",
 			obstacle.Pause(1))
 	}
 	turnstate.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(now), obstacle.Reason, message)
-	r.standBack(s)
+	r.releaseSlot(s)
 	r.holdOutcomes(s)
 }
 
-// keptWords returns the note on a model response that could not be appended, and drops the response after the maximum
-// time.
-func (r *Reconciler) keptWords(s *scope) string {
+// describeKeptResponse returns the note on a model response that could not be appended, and drops the response after
+// the maximum time.
+func (r *Reconciler) describeKeptResponse(s *scope) string {
 	const again = " The model is not called until the journal accepts an entry."
 	plan := s.plan()
 	if plan == nil {
@@ -116,7 +116,7 @@ func (r *Reconciler) keptWords(s *scope) string {
 	}
 	memory := s.memory.of(plan.Step)
 	dropped := fmt.Sprintf(" The model response was dropped after %v.", step.UndeliveredRetention) + again
-	u := memory.unwritten
+	u := memory.undelivered
 	if u == nil {
 		if memory.dropped != nil {
 			return dropped
@@ -125,7 +125,7 @@ func (r *Reconciler) keptWords(s *scope) string {
 	}
 	ends := u.Since.Add(step.UndeliveredRetention)
 	if !r.Clock().Before(ends) {
-		memory.expireUnwritten()
+		memory.expireUndelivered()
 		return dropped
 	}
 	s.deadline(ends)
@@ -135,25 +135,25 @@ func (r *Reconciler) keptWords(s *scope) string {
 	return fmt.Sprintf(" The model response is kept until %s.", ends.UTC().Format(time.RFC3339))
 }
 
-// repeated reports an error that has occurred several times.
-func (r *Reconciler) repeated(s *scope, cause error) flow {
+// reportRepeatedError reports an error that has occurred several times.
+func (r *Reconciler) reportRepeatedError(s *scope, cause error) flow {
 	if errors.Is(cause, context.Canceled) {
 		return stop
 	}
 	s.memory.errors++
-	if s.memory.errors >= failuresShown {
+	if s.memory.errors >= reportedFailures {
 		r.holdOutcomes(s)
 	}
-	if s.memory.errors != failuresShown || queue.Finished(s.turn) {
+	if s.memory.errors != reportedFailures || queue.Finished(s.turn) {
 		return stop
 	}
-	message := fmt.Sprintf("The step failed %d times; retrying: %v", failuresShown, cause)
+	message := fmt.Sprintf("The step failed %d times; retrying: %v", reportedFailures, cause)
 	turnstate.Stall(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()), v1alpha1.ReasonStepFailing, message)
 	return writeThenStop(writeStalled)
 }
 
-// succeeded removes reports of past errors from the status.
-func (r *Reconciler) succeeded(s *scope) flow {
+// clearErrors removes reports of past errors from the status.
+func (r *Reconciler) clearErrors(s *scope) flow {
 	// Not the memory of the step in status: a Turn that has ended has none.
 	if len(s.memory.step.pauses) > 0 {
 		return stop
@@ -163,7 +163,7 @@ func (r *Reconciler) succeeded(s *scope) flow {
 		return stop
 	}
 	s.reset()
-	r.goesOn(s)
+	r.setContinuing(s)
 	return writeThenStop(writeStalled)
 }
 
@@ -183,12 +183,12 @@ func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
 		return proceed, nil
 	}
 	if m == nil && shown == v1alpha1.ReasonJournalRefused {
-		s.memory.of(s.plan().Step).refused = true
+		s.memory.of(s.plan().Step).appendRefused = true
 	}
 	closed, err := r.Steps.Probe(ctx, s.turnState())
 	if err == nil && closed == nil && !ending(s.turn) {
 		// A dry run does not show that entries are stored.
-		closed, err = r.appendOwed(ctx, s)
+		closed, err = r.appendPending(ctx, s)
 	}
 	if err != nil {
 		return stop, err
@@ -201,12 +201,12 @@ func (r *Reconciler) checkJournal(ctx context.Context, s *scope) (flow, error) {
 	if shown == "" {
 		return proceed, nil
 	}
-	r.goesOn(s)
+	r.setContinuing(s)
 	return writeThenRepeat(writeStalled), nil
 }
 
-// goesOn sets the conditions of a Turn that continues.
-func (r *Reconciler) goesOn(s *scope) {
+// setContinuing sets the conditions of a Turn that continues.
+func (r *Reconciler) setContinuing(s *scope) {
 	now := nowSeconds(r.Clock())
 	if s.plan() == nil {
 		turnstate.Queue(&s.turn.Status, s.turn.Generation, now, v1alpha1.ReasonQueued, turnstate.QueuedMessage)
@@ -224,14 +224,14 @@ func ending(turn *v1alpha1.Turn) bool {
 // deliver retries to append a model response that the journal did not accept, or the record of its drop. No model is
 // called before. It starts nothing, and so needs no slot.
 func (r *Reconciler) deliver(ctx context.Context, s *scope, step *stepMemory) (flow, error) {
-	if step.unwritten == nil && step.dropped == nil {
+	if step.undelivered == nil && step.dropped == nil {
 		return proceed, nil
 	}
 	if until := step.pauses[s.stepKey()].until; r.Clock().Before(until) {
 		s.deadline(until)
 		return stop, nil
 	}
-	closed, err := r.appendOwed(ctx, s)
+	closed, err := r.appendPending(ctx, s)
 	if err != nil {
 		return stop, err
 	}
@@ -242,18 +242,18 @@ func (r *Reconciler) deliver(ctx context.Context, s *scope, step *stepMemory) (f
 	return again, nil
 }
 
-// appendOwed appends the model response that was paid for and is not in the journal. A response that was kept for the
-// maximum time is dropped, which is appended instead. It returns the entry that closes the step; nil for none.
-func (r *Reconciler) appendOwed(ctx context.Context, s *scope) (*journal.Closed, error) {
+// appendPending appends the model response that was paid for and is not in the journal. A response that was kept for
+// the maximum time is dropped, which is appended instead. It returns the entry that closes the step; nil for none.
+func (r *Reconciler) appendPending(ctx context.Context, s *scope) (*journal.Closed, error) {
 	memory, now := s.memory.of(s.plan().Step), r.Clock()
-	if u := memory.unwritten; u != nil && u.Expired(now) {
-		memory.expireUnwritten()
+	if u := memory.undelivered; u != nil && u.Expired(now) {
+		memory.expireUndelivered()
 	}
 	var closed *journal.Closed
 	var err error
 	switch {
-	case memory.unwritten != nil:
-		closed, err = r.Steps.Deliver(ctx, s.turnState(), memory.unwritten)
+	case memory.undelivered != nil:
+		closed, err = r.Steps.Deliver(ctx, s.turnState(), memory.undelivered)
 	case memory.dropped != nil:
 		closed, err = r.Steps.RecordDrop(ctx, s.turnState(), memory.dropped)
 	default:
@@ -262,13 +262,13 @@ func (r *Reconciler) appendOwed(ctx context.Context, s *scope) (*journal.Closed,
 	if err != nil {
 		memory.pause(s.stepKey(), now)
 		s.notStored = err
-		var unwritten *step.UndeliveredResponse
-		if errors.As(err, &unwritten) {
-			s.notStored = unwritten.Err
+		var undelivered *step.UndeliveredResponse
+		if errors.As(err, &undelivered) {
+			s.notStored = undelivered.Err
 		}
 		return nil, err
 	}
-	memory.dropUnwritten()
+	memory.dropUndelivered()
 	memory.dropped = nil
 	delete(memory.pauses, s.stepKey())
 	return closed, nil

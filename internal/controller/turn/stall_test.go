@@ -238,7 +238,7 @@ func (st *stage) begin(openedAt int64) {
 	}
 }
 
-func TestATurnOnADamagedJournalSaysSoAndSpendsNothing(t *testing.T) {
+func TestATurnOnADamagedJournalReportsItAndSpendsNothing(t *testing.T) {
 	for name, phase := range map[string]v1alpha1.PlanPhase{
 		"in a reason step": v1alpha1.PlanPhaseReason, "in an act step": v1alpha1.PlanPhaseAct,
 	} {
@@ -279,7 +279,7 @@ func TestATurnOnADamagedJournalSaysSoAndSpendsNothing(t *testing.T) {
 	}
 }
 
-func TestATurnGoesOnWhenItsJournalIsRepaired(t *testing.T) {
+func TestATurnContinuesWhenItsJournalIsRepaired(t *testing.T) {
 	st := newStage(t)
 	st.begin(2)
 	pause := st.pass()
@@ -342,7 +342,7 @@ func TestARefusedResponseIsDroppedInTheEnd(t *testing.T) {
 		"was dropped after 10m0s",
 		"The model is not called until the journal accepts an entry",
 	)
-	if st.r.memories.of(types.NamespacedName{Namespace: "ns", Name: "demo-1"}, "turn-uid").step.unwritten != nil {
+	if st.r.memories.of(types.NamespacedName{Namespace: "ns", Name: "demo-1"}, "turn-uid").step.undelivered != nil {
 		t.Error("the response is still kept")
 	}
 	for range 10 {
@@ -386,7 +386,7 @@ func TestARefusedResponseCountsForItsNamespaceUntilItIsDropped(t *testing.T) {
 			st.pass()
 			st.expectStalled(v1alpha1.ReasonJournalRefused, "The Turn is cancelled as soon as")
 		},
-		"its Turn is gone": func(st *stage) {
+		"its Turn was deleted": func(st *stage) {
 			if err := st.client.Delete(t.Context(), st.turn()); err != nil {
 				t.Fatal(err)
 			}
@@ -453,7 +453,7 @@ func TestAModelCallThatPanicsEndsTheTurn(t *testing.T) {
 	}
 }
 
-func TestAStepThatKeepsFailingSaysSo(t *testing.T) {
+func TestAStepThatKeepsFailingReportsIt(t *testing.T) {
 	st := newStage(t)
 	broken := true
 	st.r.Steps.Secrets = nil
@@ -461,7 +461,7 @@ func TestAStepThatKeepsFailingSaysSo(t *testing.T) {
 	inner := st.store.Store
 	st.begin(1)
 	st.store.Store = failingReads{inner, func() bool { return broken }}
-	for range failuresShown + 2 {
+	for range reportedFailures + 2 {
 		st.pass()
 		st.later(time.Minute)
 	}

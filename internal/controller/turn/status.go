@@ -60,7 +60,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, decided flow) (flow, e
 		s.base = s.turn.DeepCopy()
 		s.memory.intend(before, s.turn)
 		if s.fenced && kind == writePlan {
-			s.memory.of(s.plan().Step).begun = true
+			s.memory.of(s.plan().Step).startedHere = true
 		}
 		if kind == writeTransition && (before.Status.Plan != nil || s.first != nil) {
 			// No process can have closed the next step before it was in the status.

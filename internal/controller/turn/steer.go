@@ -146,7 +146,7 @@ func (r *Reconciler) ofSteered(_ context.Context, object client.Object) []reconc
 		return nil
 	}
 	key := types.NamespacedName{Namespace: steer.Namespace, Name: steer.Status.SteeredInto.Name}
-	if !r.memories.taken(key, steer.Status.SteeredInto.UID) {
+	if !r.memories.markSteered(key, steer.Status.SteeredInto.UID) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key}}

@@ -49,7 +49,7 @@ func (w *world) ended() string {
 }
 
 // 64 calls of 96 KiB would hold 6 MiB until a person answers.
-func TestTheArgumentsOfATurnThatWaitsAreReadAgainWhenItGoesOn(t *testing.T) {
+func TestTheArgumentsOfAWaitingTurnAreReadAgainWhenItContinues(t *testing.T) {
 	for name, goOn := range map[string]func(w *world, m *manager) *manager{
 		"it is answered": func(w *world, m *manager) *manager { w.answer("human", "yes"); return m },
 		"one of two answers comes first": func(w *world, m *manager) *manager {

@@ -28,7 +28,7 @@ func TestTwoLeadersDoNotDenyWhatRuns(t *testing.T) {
 		"the deadline passes after the pod is recorded":  {late: true},
 		"it is cancelled before the pod is recorded":     {end: (*world).cancel},
 		"it is cancelled after the pod is recorded":      {end: (*world).cancel, late: true},
-		"its Job is gone before the pod is recorded":     {end: dropPayJob, early: true},
+		"its Job was deleted before the pod is recorded": {end: dropPayJob, early: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -105,13 +105,13 @@ func TestTwoLeadersDoNotDenyWhatRuns(t *testing.T) {
 				t.Fatalf("the journal does not tell of the call; phase %s", w.turn().Status.Phase)
 			}
 			if strings.Contains(told, "changed nothing") && starts > 0 {
-				t.Errorf("its pod has started %d times, and the journal says %q", starts, told)
+				t.Errorf("its pod has started %d times, and the journal reports %q", starts, told)
 			}
 			if test.late && starts == 0 && strings.Contains(told, "changed nothing") {
-				t.Errorf("its pod was recorded, and the journal says %q", told)
+				t.Errorf("its pod was recorded, and the journal reports %q", told)
 			}
 			if !test.late && !test.early && !strings.Contains(told, "changed nothing") {
-				t.Errorf("it was withdrawn in time, and the journal says %q", told)
+				t.Errorf("it was withdrawn in time, and the journal reports %q", told)
 			}
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Limit is how long one pass may take. Passes are short: model calls and tools run outside of them.
+// Limit is how long one pass may take. It is longer than pacing.Timeout, at which a pass ends that heeds its context.
 const Limit = 5 * time.Minute
 
 // Watchdog tracks the running passes.

@@ -64,7 +64,7 @@ func TestTheOutcomeOfARequestThatTheJournalRefusesIsHeldForAWhile(t *testing.T) 
 	m.until("the end", w.finished)
 	for _, name := range []string{"send", "pay"} {
 		if got := w.told(name); got != long("result of "+name) || w.starts(name) != 1 {
-			t.Errorf("%s was sent %d times, and the model is told %d bytes", name, w.starts(name), len(got))
+			t.Errorf("%s was sent %d times, and the model received %d bytes", name, w.starts(name), len(got))
 		}
 	}
 	_, _ = m.pass()
@@ -110,7 +110,7 @@ func TestTheOutcomeOfARequestThatTheJournalRefusesIsLostInTheEnd(t *testing.T) {
 				}
 				for _, words := range []string{"ran to its end", "not run again", "result of " + name} {
 					if !strings.Contains(told, words) {
-						t.Errorf("the model is told %q, without %q", told, words)
+						t.Errorf("the model received %q, without %q", told, words)
 					}
 				}
 				if w.starts(name) != 1 {

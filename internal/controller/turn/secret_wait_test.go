@@ -37,7 +37,7 @@ func (e *events) Eventf(_, _ runtime.Object, _, reason, _, _ string, args ...any
 
 func (w *world) waits() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting }
 
-func TestACallWhoseSecretIsMissingWaitsAndGoesOnByItself(t *testing.T) {
+func TestACallWhoseSecretIsMissingWaitsAndContinues(t *testing.T) {
 	for _, class := range []v1alpha1.SideEffect{
 		v1alpha1.SideEffectAtMostOnce, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectPure,
 	} {
@@ -67,7 +67,7 @@ func TestACallWhoseSecretIsMissingWaitsAndGoesOnByItself(t *testing.T) {
 				t.Errorf("%d places are held", held)
 			}
 			if len(told.told) != 0 {
-				t.Errorf("people are told at once: %q", told.told)
+				t.Errorf("an Event was recorded at once: %q", told.told)
 			}
 
 			// An hour costs few reads, no write and no place.
@@ -88,7 +88,7 @@ func TestACallWhoseSecretIsMissingWaitsAndGoesOnByItself(t *testing.T) {
 				)
 			}
 			if len(told.told) == 0 || !strings.Contains(told.told[0], command) || len(told.told) > 6 {
-				t.Errorf("people are told %q", told.told)
+				t.Errorf("the Events are %q", told.told)
 			}
 
 			v.there = true

@@ -27,23 +27,23 @@ func (r *Reconciler) awaitKey(ctx context.Context, s *scope, step *stepMemory, c
 	case missing != nil:
 		// The Model's condition has it, and its change wakes the Turn.
 		step.keyRetry = time.Time{}
-		if flow, err := r.hold(ctx, s); err != nil || flow == again {
+		if flow, err := r.findClosedOrStop(ctx, s); err != nil || flow == again {
 			return flow, err
 		}
-		return r.waitForKey(s, missing), nil
+		return r.reportMissingKey(s, missing), nil
 	case !turnstate.WaitsForReference(progress):
 		return proceed, nil
-	case r.Clock().Before(step.keyRetry) && !newlyReady(step.readySince, c):
+	case r.Clock().Before(step.keyRetry) && !becameReady(step.readySince, c):
 		s.deadline(step.keyRetry)
-		return r.hold(ctx, s)
+		return r.findClosedOrStop(ctx, s)
 	}
 	turnstate.Resume(progress)
 	turnstate.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
 	return writeThenRepeat(writeWaiting), nil
 }
 
-// newlyReady reports whether a Model of the configuration has become Ready since the given times, by name.
-func newlyReady(since map[string]metav1.Time, c turnstate.Config) bool {
+// becameReady reports whether a Model of the configuration has become Ready since the given times, by name.
+func becameReady(since map[string]metav1.Time, c turnstate.Config) bool {
 	for name, at := range turnstate.ReadySince(c) {
 		if before, known := since[name]; !known || !before.Equal(&at) {
 			return true
@@ -52,8 +52,8 @@ func newlyReady(since map[string]metav1.Time, c turnstate.Config) bool {
 	return false
 }
 
-// waitForKey reports the missing key on the Turn, once.
-func (r *Reconciler) waitForKey(s *scope, missing *turnstate.MissingKey) flow {
+// reportMissingKey reports the missing key on the Turn, once.
+func (r *Reconciler) reportMissingKey(s *scope, missing *turnstate.MissingKey) flow {
 	progress := &s.turn.Status.TurnProgress
 	flow := stop
 	if progress.Phase != v1alpha1.TurnPhaseWaiting || !missing.Described(progress) {
@@ -61,17 +61,18 @@ func (r *Reconciler) waitForKey(s *scope, missing *turnstate.MissingKey) flow {
 		turnstate.SetConditions(&s.turn.Status, s.turn.Generation, nowSeconds(r.Clock()))
 		flow = writeThenStop(writeWaiting)
 	}
-	r.tellReference(s)
-	r.standBack(s)
+	r.notifyMissingReference(s)
+	r.releaseSlot(s)
 	return flow
 }
 
-// keyless handles a model call that has found no API key. Its Model was enqueued for a check; if that finds the key,
-// the Model's condition does not change, and so the Turn retries by itself. A Model that becomes Ready ends the pause.
-func (r *Reconciler) keyless(s *scope, step *stepMemory, missing *turnstate.MissingKey) flow {
+// handleMissingKey handles a model call that has found no API key. Its Model was enqueued for a check; if that finds
+// the key, the Model's condition does not change, and so the Turn retries by itself. A Model that becomes Ready ends
+// the pause.
+func (r *Reconciler) handleMissingKey(s *scope, step *stepMemory, missing *turnstate.MissingKey) flow {
 	delete(step.pauses, s.stepKey())
 	step.keyPause = min(max(2*step.keyPause, firstKeyRetry), lastKeyRetry)
 	step.keyRetry = r.Clock().Add(step.keyPause)
 	s.deadline(step.keyRetry)
-	return r.waitForKey(s, missing)
+	return r.reportMissingKey(s, missing)
 }

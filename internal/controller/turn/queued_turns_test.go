@@ -20,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
-// TestAQueuedTurnSaysWhatItWaitsFor follows two Turns that come before their Session, which comes before its Model.
-func TestAQueuedTurnSaysWhatItWaitsFor(t *testing.T) {
+// TestAQueuedTurnReportsWhatItWaitsFor follows two Turns that come before their Session, which comes before its Model.
+func TestAQueuedTurnReportsWhatItWaitsFor(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestAQueuedTurnSaysWhatItWaitsFor(t *testing.T) {
 		}
 		said := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
 		if said == nil || said.Reason != reason || !strings.Contains(said.Message, says) {
-			t.Errorf("%s says %+v, want %s with %q", name, said, reason, says)
+			t.Errorf("%s reports %+v, want %s with %q", name, said, reason, says)
 		}
 	}
 	expect("demo-1", v1alpha1.ReasonSessionNotFound, `Session "demo" does not exist`)

@@ -10,15 +10,15 @@ import (
 // perNamespace is the part of the memory that one namespace may use.
 const perNamespace = 8
 
-// kept are the texts that were used last. A namespace has at most its part of the memory; when all is used, the
+// textCache holds the most recently used texts. A namespace has at most its part of the memory; when all is used, the
 // namespace with the most bytes loses its oldest text.
-type kept struct {
+type textCache struct {
 	limit int64
 
-	mu    sync.Mutex
-	bytes int64
-	byUID map[types.UID]*list.Element
-	of    map[string]*namespace
+	mu         sync.Mutex
+	bytes      int64
+	byUID      map[types.UID]*list.Element
+	namespaces map[string]*namespace
 }
 
 // namespace has the texts of one namespace, the one that was used last in front.
@@ -36,12 +36,12 @@ type text struct {
 	bytes      int64
 }
 
-func newKept(limit int64) *kept {
-	return &kept{limit: limit, byUID: map[types.UID]*list.Element{}, of: map[string]*namespace{}}
+func newTextCache(limit int64) *textCache {
+	return &textCache{limit: limit, byUID: map[types.UID]*list.Element{}, namespaces: map[string]*namespace{}}
 }
 
 // get returns the texts of one generation of an object.
-func (k *kept) get(uid types.UID, generation int64) (any, bool) {
+func (k *textCache) get(uid types.UID, generation int64) (any, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	element := k.byUID[uid]
@@ -52,12 +52,12 @@ func (k *kept) get(uid types.UID, generation int64) (any, bool) {
 	if found.generation != generation {
 		return nil, false
 	}
-	k.of[found.namespace].texts.MoveToFront(element)
+	k.namespaces[found.namespace].texts.MoveToFront(element)
 	return found.value, true
 }
 
 // add keeps the texts of an object in place of those of another generation. They must not change any more.
-func (k *kept) add(in string, uid types.UID, generation int64, value any, bytes int64) {
+func (k *textCache) add(in string, uid types.UID, generation int64, value any, bytes int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if element := k.byUID[uid]; element != nil {
@@ -67,26 +67,26 @@ func (k *kept) add(in string, uid types.UID, generation int64, value any, bytes 
 	if bytes > own {
 		return
 	}
-	for k.of[in] != nil && k.of[in].bytes+bytes > own {
-		k.drop(k.of[in].texts.Back())
+	for k.namespaces[in] != nil && k.namespaces[in].bytes+bytes > own {
+		k.drop(k.namespaces[in].texts.Back())
 	}
 	for k.bytes+bytes > k.limit {
 		k.drop(k.largest().texts.Back())
 	}
-	if k.of[in] == nil {
-		k.of[in] = &namespace{texts: list.New()}
+	if k.namespaces[in] == nil {
+		k.namespaces[in] = &namespace{texts: list.New()}
 	}
-	k.byUID[uid] = k.of[in].texts.PushFront(&text{
+	k.byUID[uid] = k.namespaces[in].texts.PushFront(&text{
 		namespace: in, uid: uid, generation: generation, value: value, bytes: bytes,
 	})
-	k.of[in].bytes += bytes
+	k.namespaces[in].bytes += bytes
 	k.bytes += bytes
 }
 
 // largest returns the namespace with the most bytes.
-func (k *kept) largest() *namespace {
+func (k *textCache) largest() *namespace {
 	var most *namespace
-	for _, n := range k.of {
+	for _, n := range k.namespaces {
 		if most == nil || n.bytes > most.bytes {
 			most = n
 		}
@@ -94,14 +94,14 @@ func (k *kept) largest() *namespace {
 	return most
 }
 
-func (k *kept) drop(element *list.Element) {
+func (k *textCache) drop(element *list.Element) {
 	dropped := element.Value.(*text)
-	n := k.of[dropped.namespace]
+	n := k.namespaces[dropped.namespace]
 	n.texts.Remove(element)
 	n.bytes -= dropped.bytes
 	k.bytes -= dropped.bytes
 	delete(k.byUID, dropped.uid)
 	if n.texts.Len() == 0 {
-		delete(k.of, dropped.namespace)
+		delete(k.namespaces, dropped.namespace)
 	}
 }

@@ -50,7 +50,7 @@ func (w *world) acceptedBy(other *manager, given *v1alpha1.ToolResult) client.Ob
 
 // Another process takes an answer or a message, says so on its object and dies. Nothing is left that would make the
 // leader append to the journal, where it would find what the other one has appended.
-func TestATurnLearnsWhatAnotherProcessHasTaken(t *testing.T) {
+func TestATurnFindsWhatAnotherProcessHasAccepted(t *testing.T) {
 	clients := func() []*v1alpha1.Tool {
 		return []*v1alpha1.Tool{builder.ClientTool("human").Obj(), builder.ClientTool("other").Obj()}
 	}
@@ -166,7 +166,7 @@ func (m *manager) seeJournal() {
 
 // A process that has just begun finds all that there is in the journal. The ToolResults and messages of all Turns wake
 // none then.
-func TestWhatWasTakenLongAgoWakesNoTurn(t *testing.T) {
+func TestOldResultsWakeNoTurn(t *testing.T) {
 	w := newWorld(t).begin(builder.ClientTool("human").Obj())
 	m := w.manager(0)
 	m.until("the wait", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults })

@@ -11,18 +11,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// explainNoPod returns the outcome of a call whose Job got no pod, with the cause from the Job controller's Events.
-// Without an Event the outcome stays unchanged.
-func (r *Reconciler) explainNoPod(ctx context.Context, job *batchv1.Job, outcome tool.Outcome) tool.Outcome {
-	if why := r.whyNoPod(ctx, job); why != "" {
+// explainPodFailure returns the outcome of a call whose Job got no pod, with the cause from the Job controller's
+// Events. Without an Event the outcome stays unchanged.
+func (r *Reconciler) explainPodFailure(ctx context.Context, job *batchv1.Job, outcome tool.Outcome) tool.Outcome {
+	if why := r.podFailureCause(ctx, job); why != "" {
 		return tool.Refused(why)
 	}
 	return outcome
 }
 
-// whyNoPod reads from the Job controller's Events why a Job has no pod, as there is no other source. It is empty
+// podFailureCause reads from the Job controller's Events why a Job has no pod, as there is no other source. It is empty
 // without an Event.
-func (r *Reconciler) whyNoPod(ctx context.Context, job *batchv1.Job) string {
+func (r *Reconciler) podFailureCause(ctx context.Context, job *batchv1.Job) string {
 	var events corev1.EventList
 	err := r.Live.List(ctx, &events, client.InNamespace(job.Namespace),
 		client.MatchingFields{"involvedObject.uid": string(job.UID), "reason": "FailedCreate"})

@@ -14,31 +14,31 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// podlessAgain is the time between two checks of the Events of a Job without a pod.
-const podlessAgain = 30 * time.Second
+// missingPodInterval is the time between two checks of the Events of a Job without a pod.
+const missingPodInterval = 30 * time.Second
 
-// podless holds the last check of the Events of a Job without a pod: its time, and the cause as a reason and as the
+// missingPod holds the last check of the Events of a Job without a pod: its time, and the cause as a reason and as the
 // text of the API server.
-type podless struct {
+type missingPod struct {
 	askedAt     time.Time
 	reason, why string
 }
 
-// explainPodless shows in the status of a call why its Job has been without a pod for a while. The Job controller
+// explainMissingPod shows in the status of a call why its Job has been without a pod for a while. The Job controller
 // retries until the start timeout.
-func (r *Reconciler) explainPodless(ctx context.Context, a *actScope, index int, job *batchv1.Job, since time.Time) {
-	now, known := r.Clock(), a.step.job(job.Name).podless
-	due := since.Add(podlessLimit)
+func (r *Reconciler) explainMissingPod(ctx context.Context, a *actScope, index int, job *batchv1.Job, since time.Time) {
+	now, known := r.Clock(), a.step.job(job.Name).missingPod
+	due := since.Add(missingPodGrace)
 	if known != nil {
-		due = known.askedAt.Add(podlessAgain)
+		due = known.askedAt.Add(missingPodInterval)
 	}
 	if !now.Before(due) {
-		known = &podless{askedAt: now}
-		if why := r.whyNoPod(ctx, job); why != "" {
+		known = &missingPod{askedAt: now}
+		if why := r.podFailureCause(ctx, job); why != "" {
 			known.reason, known.why = tool.Refused(why).Reason, strings.TrimPrefix(why, "Error creating: ")
 		}
-		a.step.job(job.Name).podless = known
-		due = now.Add(podlessAgain)
+		a.step.job(job.Name).missingPod = known
+		due = now.Add(missingPodInterval)
 	}
 	a.deadline(due)
 	if known == nil || known.reason == "" {
@@ -50,13 +50,13 @@ func (r *Reconciler) explainPodless(ctx context.Context, a *actScope, index int,
 	)
 }
 
-// podMade removes the refusal of the pod from a call whose pod exists now.
-func (a *actScope) podMade(index int, job string) {
-	known := a.step.job(job).podless
+// clearRefusal removes the refusal of the pod from a call whose pod exists now.
+func (a *actScope) clearRefusal(index int, job string) {
+	known := a.step.job(job).missingPod
 	if known == nil {
 		return
 	}
-	a.step.job(job).podless = nil
+	a.step.job(job).missingPod = nil
 	if shown := &a.turn.Status.ToolCalls[index]; known.reason != "" && act.Open(*shown) {
 		shown.Preview = ""
 	}
@@ -70,7 +70,7 @@ func (a *actScope) refusals() []v1alpha1.TurnWait {
 			continue
 		}
 		name, _ := a.job(call)
-		known := a.step.job(name).podless
+		known := a.step.job(name).missingPod
 		switch {
 		case call.Reason == v1alpha1.ToolCallReasonServiceAccountRefused && a.step.account.refused != nil:
 			waits = append(
@@ -91,9 +91,9 @@ func refusal(call v1alpha1.ToolCall, why string) v1alpha1.TurnWait {
 	)
 }
 
-// lacks are the waits of the step's calls, other than for results and approvals: for refused objects and for missing
-// references.
-func (a *actScope) lacks() []v1alpha1.TurnWait {
+// missingObjects are the waits of the step's calls, other than for results and approvals: for refused objects and for
+// missing references.
+func (a *actScope) missingObjects() []v1alpha1.TurnWait {
 	waits := append(a.refusals(), turnstate.ReferenceWaits(a.calls(), a.step.known)...)
 	return waits[:min(len(waits), turnstate.MaxWaits)]
 }

@@ -68,7 +68,7 @@ func (w *world) succeeded() metav1.Condition {
 	return metav1.Condition{}
 }
 
-func TestATurnWhoseKeyIsGoneWaitsForItAndGoesOnByItself(t *testing.T) {
+func TestATurnWhoseKeyIsDeletedWaitsForItAndContinues(t *testing.T) {
 	w := newWorld(t).begin(builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
 	m := w.manager(0)
 	v := w.lockUp(m)
@@ -138,7 +138,7 @@ func TestAKeyThatIsBackBeforeItsModelHasMissedItIsFound(t *testing.T) {
 	}
 }
 
-func TestAnotherProcessGoesOnWithATurnThatWaitsForAKey(t *testing.T) {
+func TestAnotherProcessContinuesATurnThatWaitsForAKey(t *testing.T) {
 	w := newWorld(t).begin()
 	first := w.manager(0)
 	w.lockUp(first)
@@ -174,7 +174,7 @@ func TestATurnThatWaitsForAKeyEndsWithItsDeadlineAndWhenItIsCancelled(t *testing
 	}
 }
 
-func TestAModelThatControlsNameAndThatDoesNotExistIsPassedOverAndTheTurnSaysSo(t *testing.T) {
+func TestAModelOfControlsThatDoesNotExistIsSkippedAndReported(t *testing.T) {
 	w := newWorld(t).begin()
 	turn := w.turn()
 	w.change(
@@ -185,11 +185,11 @@ func TestAModelThatControlsNameAndThatDoesNotExistIsPassedOverAndTheTurnSaysSo(t
 	const says = `Model "gone" of controls.modelRef does not exist and was ignored.`
 	m.until("the Turn has begun", func() bool { return w.turn().Status.Plan != nil })
 	if got, want := w.succeeded().Message, "Model call 1 is in progress. "+says; got != want {
-		t.Errorf("while it runs, the Turn says %q, want %q", got, want)
+		t.Errorf("while it runs, the Turn reports %q, want %q", got, want)
 	}
 	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
 	if got, want := w.succeeded().Message, "The agent responded. "+says; got != want || w.turn().Status.Model != "m" {
-		t.Errorf("the Turn says %q, want %q; model %q", got, want, w.turn().Status.Model)
+		t.Errorf("the Turn reports %q, want %q; model %q", got, want, w.turn().Status.Model)
 	}
 }
 

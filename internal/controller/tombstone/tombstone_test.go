@@ -1,4 +1,4 @@
-package gone
+package tombstone
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 )
 
 func TestAnObjectIsKnownToBeGoneForAWhileOnly(t *testing.T) {
-	var o Objects
+	var o Set
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	o.Note("", now)
-	o.Note("s", now)
-	o.Note("s", now.Add(Kept/2))
+	o.Add("", now)
+	o.Add("s", now)
+	o.Add("s", now.Add(TTL/2))
 	for _, test := range []struct {
 		uid   types.UID
 		at    time.Time
@@ -22,8 +22,8 @@ func TestAnObjectIsKnownToBeGoneForAWhileOnly(t *testing.T) {
 		{"", now, false},
 		{"other", now, false},
 		{"s", now, true},
-		{"s", now.Add(Kept - 1), true},
-		{"s", now.Add(Kept), false},
+		{"s", now.Add(TTL - 1), true},
+		{"s", now.Add(TTL), false},
 	} {
 		since, known := o.Since(test.uid, test.at)
 		if known != test.known || known && !since.Equal(now) {
@@ -33,21 +33,21 @@ func TestAnObjectIsKnownToBeGoneForAWhileOnly(t *testing.T) {
 }
 
 func TestFewObjectsAreRemembered(t *testing.T) {
-	var o Objects
+	var o Set
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for i := range 3 * most {
-		o.Note(types.UID(fmt.Sprint(i)), now)
+	for i := range 3 * maxEntries {
+		o.Add(types.UID(fmt.Sprint(i)), now)
 	}
-	if len(o.since) > most {
+	if len(o.since) > maxEntries {
 		t.Errorf("%d objects are remembered", len(o.since))
 	}
 	// Those whose time is over make room first.
-	later := now.Add(Kept)
-	o.Note("new", later.Add(-1))
-	for i := len(o.since); i < most; i++ {
-		o.Note(types.UID(fmt.Sprint("old", i)), now)
+	later := now.Add(TTL)
+	o.Add("new", later.Add(-1))
+	for i := len(o.since); i < maxEntries; i++ {
+		o.Add(types.UID(fmt.Sprint("old", i)), now)
 	}
-	o.Note("newer", later)
+	o.Add("newer", later)
 	if _, known := o.Since("new", later); !known || len(o.since) != 2 {
 		t.Errorf("%d objects are remembered", len(o.since))
 	}

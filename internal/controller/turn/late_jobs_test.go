@@ -43,7 +43,7 @@ func TestAJobOfAnEarlierProcessArrivesLate(t *testing.T) {
 			second.until("the end", w.finished)
 			told := w.told("look")
 			if w.starts("look") > 0 && strings.Contains(told, "The tool was not executed") {
-				t.Errorf("it was started %d times, and the model is told %q", w.starts("look"), told)
+				t.Errorf("it was started %d times, and the model received %q", w.starts("look"), told)
 			}
 			if class == v1alpha1.SideEffectAtMostOnce {
 				if call := w.call(
@@ -79,6 +79,6 @@ func TestACallThatAnEarlierProcessMayHaveStartedIsNotCalledNotExecuted(t *testin
 	call, told := w.call("look"), w.told("look")
 	if call.State != v1alpha1.ToolCallStateFailed || call.Reason != "QuotaExceeded" ||
 		!strings.Contains(told, "may have started") || !strings.Contains(told, "exceeded quota") {
-		t.Errorf("the call is %s (%s), and the model is told %q", call.State, call.Reason, told)
+		t.Errorf("the call is %s (%s), and the model received %q", call.State, call.Reason, told)
 	}
 }

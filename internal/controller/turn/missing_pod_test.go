@@ -43,7 +43,7 @@ func TestATurnStatesAtOnceWhyItsJobGetsNoPod(t *testing.T) {
 			m := w.manager(0)
 			began := w.present()
 			m.withoutCluster("the refusal is told", func() bool { return w.call("work").Reason == "QuotaExceeded" })
-			if took := w.present().Sub(began); took > podlessLimit+5*time.Second {
+			if took := w.present().Sub(began); took > missingPodGrace+5*time.Second {
 				t.Errorf("it took %v", took)
 			}
 			call := w.call("work")
@@ -53,7 +53,7 @@ func TestATurnStatesAtOnceWhyItsJobGetsNoPod(t *testing.T) {
 			said := w.succeeded()
 			if said.Reason != "QuotaExceeded" || !strings.Contains(said.Message, "Call 1-0 (work) cannot start") ||
 				!strings.Contains(said.Message, quotaWords) {
-				t.Errorf("the Turn says %s: %q", said.Reason, said.Message)
+				t.Errorf("the Turn reports %s: %q", said.Reason, said.Message)
 			}
 			m.withoutCluster("the end", w.finished)
 			if took := w.present().Sub(began); took < 110*time.Second || took > 4*time.Minute {
@@ -96,6 +96,6 @@ func TestATurnStatesAtOnceThatTheAccountOfItsPodsIsRefused(t *testing.T) {
 	m.until("the refusal is told", func() bool { return w.succeeded().Reason == "ServiceAccountRefused" })
 	if said := w.succeeded(); !strings.Contains(said.Message, noRoom().Error()) ||
 		!strings.Contains(said.Message, "Call 1-0 (look) cannot start") {
-		t.Errorf("the Turn says %q", said.Message)
+		t.Errorf("the Turn reports %q", said.Message)
 	}
 }

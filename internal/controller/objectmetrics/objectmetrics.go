@@ -75,14 +75,14 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 	byTurnPhase := map[v1alpha1.TurnPhase]int64{}
 	for i := range allTurns.Items {
-		byTurnPhase[orElse(allTurns.Items[i].Status.Phase, v1alpha1.TurnPhaseQueued)]++
+		byTurnPhase[orDefault(allTurns.Items[i].Status.Phase, v1alpha1.TurnPhaseQueued)]++
 	}
 	for _, phase := range turnPhases {
 		gauge(turns, byTurnPhase[phase], string(phase))
 	}
 	bySessionPhase, bytes := map[v1alpha1.SessionPhase]int64{}, int64(0)
 	for i := range allSessions.Items {
-		bySessionPhase[orElse(allSessions.Items[i].Status.Phase, v1alpha1.SessionPhasePending)]++
+		bySessionPhase[orDefault(allSessions.Items[i].Status.Phase, v1alpha1.SessionPhasePending)]++
 		bytes += allSessions.Items[i].Status.Journal.Bytes
 	}
 	for _, phase := range sessionPhases {
@@ -91,7 +91,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	gauge(journalBytes, bytes)
 }
 
-func orElse[T ~string](value, otherwise T) T {
+func orDefault[T ~string](value, otherwise T) T {
 	if value == "" {
 		return otherwise
 	}

@@ -20,7 +20,7 @@ var shutters = map[string]func(w *world, m *manager){
 	"a policy is missing": func(w *world, m *manager) {
 		w.lockUp(m)
 		m.Policies = &policies.Verifier{Live: w.client}
-		m.Policies.Look(w.t.Context())
+		m.Policies.Refresh(w.t.Context())
 	},
 	"the policies are not checked yet": func(w *world, m *manager) {
 		w.lockUp(m)
@@ -66,7 +66,7 @@ func (m *manager) expectSucceeded() {
 }
 
 // The journal has the end of the Turn, so that its status follows: recording never waits.
-func TestTheResultOfAModelCallIsTakenWhileTheNextOneCouldNotStart(t *testing.T) {
+func TestTheResultOfAModelCallIsCollectedWhileTheNextOneCannotStart(t *testing.T) {
 	for name, shut := range shutters {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t).begin()
@@ -86,7 +86,7 @@ func TestTheResultOfAModelCallIsTakenWhileTheNextOneCouldNotStart(t *testing.T) 
 }
 
 // A model call that runs is not disturbed by what holds back another one.
-func TestATurnWhoseModelCallRunsDoesNotSayThatItWaits(t *testing.T) {
+func TestATurnWhoseModelCallRunsIsNotShownAsWaiting(t *testing.T) {
 	w := newWorld(t).begin()
 	m := w.manager(0)
 	release := make(chan struct{})
@@ -147,7 +147,7 @@ func TestATurnThatIsHeldBackReadsTheJournalOnce(t *testing.T) {
 }
 
 // A request that has ended is told of, although no other call may start any more.
-func TestTheResultOfARequestIsTakenWhileTheTurnIsBlocked(t *testing.T) {
+func TestTheResultOfARequestIsCollectedWhileTheTurnIsBlocked(t *testing.T) {
 	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce} {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
@@ -161,7 +161,7 @@ func TestTheResultOfARequestIsTakenWhileTheTurnIsBlocked(t *testing.T) {
 			w.archive()
 			m.until("the end", w.finished)
 			if got := w.told("look"); got != "result of look" || w.starts("look") != 1 {
-				t.Errorf("the model is told %q after %d requests", got, w.starts("look"))
+				t.Errorf("the model received %q after %d requests", got, w.starts("look"))
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestTheResultOfARequestIsTakenWhileTheTurnIsBlocked(t *testing.T) {
 		w.archive()
 		w.manager(0).until("the end", w.finished)
 		if got := w.told("look"); got != "result of look" || w.starts("look") != 1 {
-			t.Errorf("the model is told %q after %d requests", got, w.starts("look"))
+			t.Errorf("the model received %q after %d requests", got, w.starts("look"))
 		}
 	})
 }

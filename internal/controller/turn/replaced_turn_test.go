@@ -64,7 +64,7 @@ func TestAReplacedTurnEndsTheActivitiesOfTheOneBefore(t *testing.T) {
 	select {
 	case <-stopped:
 	case <-time.After(10 * time.Second):
-		t.Errorf("the activity of the Turn that is gone still runs; the executor holds %d", r.Activities.Len())
+		t.Errorf("the activity of the Turn that was deleted still runs; the executor holds %d", r.Activities.Len())
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
-// withheldBy handles the error of a request that has found no Secret, and reports whether the error is one.
-func (a *actScope) withheldBy(index int, err error, now time.Time) bool {
+// holdForSecret handles the error of a request that has found no Secret, and reports whether the error is one.
+func (a *actScope) holdForSecret(index int, err error, now time.Time) bool {
 	var missing *act.MissingSecret
 	if !errors.As(err, &missing) {
 		return false
@@ -24,9 +24,9 @@ func (a *actScope) withheldBy(index int, err error, now time.Time) bool {
 	return true
 }
 
-// lookForSecrets checks for the Secrets of waiting calls, when the next check is due. It needs no slot and writes
+// checkSecrets checks for the Secrets of waiting calls, when the next check is due. It needs no slot and writes
 // nothing, because tenants can have any number of waiting Turns. A call whose Secrets exist may start.
-func (r *Reconciler) lookForSecrets(ctx context.Context, a *actScope, indexes []int) error {
+func (r *Reconciler) checkSecrets(ctx context.Context, a *actScope, indexes []int) error {
 	var failed []error
 	for _, i := range indexes {
 		call := a.calls()[i]
@@ -52,8 +52,9 @@ func (r *Reconciler) lookForSecrets(ctx context.Context, a *actScope, indexes []
 	return errors.Join(failed...)
 }
 
-// tellReference records an Event about a reference that a running Turn waits for, once it has been missing for a while.
-func (r *Reconciler) tellReference(s *scope) {
+// notifyMissingReference records an Event about a reference that a running Turn waits for, once it has been missing for
+// a while.
+func (r *Reconciler) notifyMissingReference(s *scope) {
 	step := s.memory.of(s.plan().Step)
 	var missing *v1alpha1.TurnWait
 	for i := range s.turn.Status.WaitsFor {
@@ -70,7 +71,7 @@ func (r *Reconciler) tellReference(s *scope) {
 	if step.missingSince.IsZero() {
 		step.missingSince = now
 	}
-	if due := step.missingSince.Add(missingTold); now.Before(due) {
+	if due := step.missingSince.Add(missingGrace); now.Before(due) {
 		s.deadline(due)
 		return
 	}

@@ -75,7 +75,7 @@ func (m *manager) goesOn(passes int) {
 func (w *world) expectRan(name string) {
 	w.t.Helper()
 	if told := w.told(name); strings.Contains(told, "not executed") || !strings.Contains(told, "result of "+name) {
-		w.t.Errorf("it was started %d times, and the model is told %q", w.starts(name), told)
+		w.t.Errorf("it was started %d times, and the model received %q", w.starts(name), told)
 	}
 	if call := w.call(name); call.State != v1alpha1.ToolCallStateSucceeded || w.starts(name) != 1 {
 		w.t.Errorf("it was started %d times, and the call is %s (%s)", w.starts(name), call.State, call.Reason)

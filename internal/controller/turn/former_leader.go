@@ -10,49 +10,49 @@ import (
 // A former leader may still append to the journal, and mark a ToolResult or the Turn of a message as accepted. Then
 // this process has nothing left to append, and would not find that entry.
 
-// lookAgain makes the pass look up the open step in the journal again when another process has accepted a message for
-// it.
-func (s *scope) lookAgain() {
-	if s.memory.taken.Swap(false) {
-		s.memory.of(s.plan().Step).doubt()
+// invalidateIfSteered makes the pass look up the open step in the journal again when another process has accepted a
+// message for it.
+func (s *scope) invalidateIfSteered() {
+	if s.memory.messageSteered.Swap(false) {
+		s.memory.of(s.plan().Step).invalidate()
 	}
 }
 
-// takenElsewhere reports whether another process has accepted a ToolResult for a call that waits. The journal is to be
-// read again, once for each.
-func (a *actScope) takenElsewhere() bool {
+// acceptedByFormerLeader reports whether another process has accepted a ToolResult for a call that waits. The journal
+// is to be read again, once for each.
+func (a *actScope) acceptedByFormerLeader() bool {
 	if !a.step.known.Read {
 		return false // The journal is read in this pass.
 	}
 	found := false
 	for i := range a.results {
 		result := &a.results[i]
-		if a.step.accepted[result.UID] || a.step.lookedUpFor[result.UID] {
+		if a.step.accepted[result.UID] || a.step.rechecked[result.UID] {
 			continue
 		}
-		if !wasAccepted(result) || !waitsFor(a.turn, result) {
+		if !wasAccepted(result) || !waitsForResult(a.turn, result) {
 			continue
 		}
 		if a.step.known.Done(result.Spec.CallID) {
 			continue
 		}
-		a.step.lookedUpFor[result.UID] = true
+		a.step.rechecked[result.UID] = true
 		found = true
 	}
 	if found {
 		a.step.known.ForgetResults(a.calls(), a.base.Status.ToolCalls)
-		a.step.doubt()
+		a.step.invalidate()
 	}
 	return found
 }
 
-// doubt makes the next round read the journal again.
-func (m *stepMemory) doubt() {
+// invalidate makes the next round read the journal again.
+func (m *stepMemory) invalidate() {
 	m.lookedUp, m.stale, m.known.Read = false, true, false
 }
 
-// waitsFor reports whether the Turn waits for an answer of the kind of the ToolResult that was accepted for it.
-func waitsFor(turn *v1alpha1.Turn, result *v1alpha1.ToolResult) bool {
+// waitsForResult reports whether the Turn waits for an answer of the kind of the ToolResult that was accepted for it.
+func waitsForResult(turn *v1alpha1.Turn, result *v1alpha1.ToolResult) bool {
 	if turn.UID != result.Status.TurnUID || turn.Status.Plan == nil || turn.Status.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return false
 	}

@@ -8,10 +8,10 @@ import (
 )
 
 // check compares the counts of what is kept with the texts that are there.
-func (k *kept) check(t *testing.T) {
+func (k *textCache) check(t *testing.T) {
 	t.Helper()
 	total, texts := int64(0), 0
-	for name, n := range k.of {
+	for name, n := range k.namespaces {
 		sum := int64(0)
 		for e := n.texts.Front(); e != nil; e = e.Next() {
 			sum += e.Value.(*text).bytes
@@ -28,31 +28,31 @@ func (k *kept) check(t *testing.T) {
 }
 
 func TestANamespaceDisplacesOnlyItsOwnTexts(t *testing.T) {
-	k := newKept(800)
+	k := newTextCache(800)
 	k.add("good", "good", 1, "text", 40)
 	for i := range 1000 {
 		k.add("bad", types.UID(fmt.Sprint(i)), 1, "text", int64(1+i%120))
 		k.check(t)
 	}
 	if _, ok := k.get("good", 1); !ok {
-		t.Error("the text of the other namespace is gone")
+		t.Error("the text of the other namespace was evicted")
 	}
 }
 
 func TestManyNamespacesDisplaceTheTextsOfTheLargest(t *testing.T) {
-	k := newKept(800)
+	k := newTextCache(800)
 	k.add("good", "good", 1, "text", 40)
 	for i := range 5000 {
 		k.add(fmt.Sprint("bad-", i%9), types.UID(fmt.Sprint(i)), 1, "text", 50)
 		k.check(t)
 	}
 	if _, ok := k.get("good", 1); !ok {
-		t.Error("the text of the small namespace is gone")
+		t.Error("the text of the small namespace was evicted")
 	}
 }
 
 func TestTheTextThatWasNotUsedForLongestIsDisplaced(t *testing.T) {
-	k := newKept(800)
+	k := newTextCache(800)
 	k.add("ns", "a", 1, "a", 40)
 	k.add("ns", "b", 1, "b", 40)
 	k.get("a", 1)

@@ -17,7 +17,7 @@ func within(t *testing.T, what string, got, want time.Duration) {
 }
 
 func TestLooksGetRarerTheLongerAnObjectWaits(t *testing.T) {
-	var looks Looks
+	var looks Rechecks
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	key := types.NamespacedName{Namespace: "ns", Name: "claude"}
 	within(t, "at first", looks.Next(key, "a Secret", now), 2*time.Second)
@@ -29,7 +29,7 @@ func TestLooksGetRarerTheLongerAnObjectWaits(t *testing.T) {
 }
 
 func TestTheObjectsOfANamespaceShareOneLookASecond(t *testing.T) {
-	var looks Looks
+	var looks Rechecks
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	crowd := func(i int) types.NamespacedName { return types.NamespacedName{Namespace: "crowd", Name: fmt.Sprint(i)} }
 	for i := range 3000 {
