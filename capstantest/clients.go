@@ -108,9 +108,9 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 // awaitsApproval reports whether a call waits for approval, and not for a client.
 func awaitsApproval(call v1alpha1.ToolCall) bool { return act.AwaitsApproval(call) }
 
-// Told returns a function for Eventually that reads the text for the model about a tool call: the result, or the error.
-// It is available once the step of the call is closed.
-func (k *Kit) Told(ctx context.Context, namespace, turn, call string) func() (string, error) {
+// ToolResultText returns a function for Eventually that reads the text for the model about a tool call: the result, or
+// the error. It is available once the step of the call is closed.
+func (k *Kit) ToolResultText(ctx context.Context, namespace, turn, call string) func() (string, error) {
 	return func() (string, error) {
 		var entries v1alpha1.JournalEntryList
 		if err := k.Client.List(ctx, &entries, client.InNamespace(namespace)); err != nil {
@@ -125,19 +125,19 @@ func (k *Kit) Told(ctx context.Context, namespace, turn, call string) func() (st
 				return "", fmt.Errorf("reading JournalEntry %s: %w", entry.Name, err)
 			}
 			for _, e := range content.Events {
-				if text, ok := told(e, call); ok {
+				if text, ok := resultText(e, call); ok {
 					return text, nil
 				}
 			}
 		}
-		return "", errNotTold
+		return "", errNoToolResult
 	}
 }
 
-var errNotTold = errors.New("the call has no result for the model yet")
+var errNoToolResult = errors.New("the call has no result for the model yet")
 
-// told returns the text of an event about a call.
-func told(e event.Event, call string) (string, bool) {
+// resultText returns the text of an event about a call.
+func resultText(e event.Event, call string) (string, bool) {
 	if e.Type != event.TypeToolCompleted || e.Data == nil {
 		return "", false
 	}

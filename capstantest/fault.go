@@ -96,12 +96,12 @@ func (p *player) inject(i *injection) (heal func()) {
 	p.mu.Lock()
 	p.injections = append(p.injections, i)
 	p.mu.Unlock()
-	p.lookAgain()
+	p.enqueueJobs()
 	return func() {
 		p.mu.Lock()
 		p.injections = slices.DeleteFunc(p.injections, func(other *injection) bool { return other == i })
 		p.mu.Unlock()
-		p.lookAgain()
+		p.enqueueJobs()
 	}
 }
 

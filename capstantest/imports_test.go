@@ -22,7 +22,8 @@ var sdks = []string{
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers",
 }
 
-// The tests of users compile what these packages import, directly or not.
+// The tests of users compile what these packages import, directly or not. Controllers, and with them the kit, evaluate
+// hooks that are CEL expressions.
 func TestUsersDoNotCompileTheSDKsOfProviders(t *testing.T) {
 	cel, clients := "github.com/google/cel-go", []string{"sigs.k8s.io/controller-runtime", "k8s.io/client-go"}
 	for pkg, denied := range map[string][]string{

@@ -88,11 +88,11 @@ func (p *player) account(ctx context.Context, job *batchv1.Job, pod *corev1.Pod)
 			return ctrl.Result{RequeueAfter: accountingPeriod}, nil
 		}
 	}
-	return ctrl.Result{}, p.letGo(ctx, pod)
+	return ctrl.Result{}, p.removeFinalizer(ctx, pod)
 }
 
-// letGo takes the Job controller's finalizer off a pod.
-func (p *player) letGo(ctx context.Context, pod *corev1.Pod) error {
+// removeFinalizer takes the Job controller's finalizer off a pod.
+func (p *player) removeFinalizer(ctx context.Context, pod *corev1.Pod) error {
 	if !slices.Contains(pod.Finalizers, batchv1.JobTrackingFinalizer) {
 		return nil
 	}
@@ -108,14 +108,14 @@ func (p *player) endJob(ctx context.Context, job *batchv1.Job, succeeded bool) e
 	job.Status.Active, job.Status.Ready = 0, ptr.To(int32(0))
 	if succeeded {
 		job.Status.Succeeded, job.Status.CompletionTime = 1, &now
-		p.say(
+		p.setJobCondition(
 			job,
 			batchv1.JobSuccessCriteriaMet,
 			corev1.ConditionTrue,
 			"CompletionsReached",
 			"Reached expected number of succeeded pods",
 		)
-		p.say(
+		p.setJobCondition(
 			job,
 			batchv1.JobComplete,
 			corev1.ConditionTrue,
@@ -124,14 +124,14 @@ func (p *player) endJob(ctx context.Context, job *batchv1.Job, succeeded bool) e
 		)
 	} else {
 		job.Status.Failed = 1
-		p.say(
+		p.setJobCondition(
 			job,
 			batchv1.JobFailureTarget,
 			corev1.ConditionTrue,
 			batchv1.JobReasonBackoffLimitExceeded,
 			"Job has reached the specified backoff limit",
 		)
-		p.say(
+		p.setJobCondition(
 			job,
 			batchv1.JobFailed,
 			corev1.ConditionTrue,
@@ -161,23 +161,23 @@ func (p *player) suspend(ctx context.Context, job *batchv1.Job, suspend bool) er
 	}
 	base = job.DeepCopy()
 	job.Status.StartTime = ptr.To(p.present())
-	p.say(job, batchv1.JobSuspended, corev1.ConditionFalse, "JobResumed", "Job resumed")
+	p.setJobCondition(job, batchv1.JobSuspended, corev1.ConditionFalse, "JobResumed", "Job resumed")
 	return p.client.Status().Patch(ctx, job, client.MergeFrom(base))
 }
 
-// holdBack deletes the pod of a suspended Job, as the Job controller does.
-func (p *player) holdBack(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, exists bool) error {
+// deleteSuspendedPod deletes the pod of a suspended Job, as the Job controller does.
+func (p *player) deleteSuspendedPod(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, exists bool) error {
 	if exists {
 		return p.client.Delete(ctx, pod)
 	}
 	base := job.DeepCopy()
 	job.Status.Active, job.Status.Ready, job.Status.StartTime = 0, nil, nil
-	p.say(job, batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", "Job suspended")
+	p.setJobCondition(job, batchv1.JobSuspended, corev1.ConditionTrue, "JobSuspended", "Job suspended")
 	return p.client.Status().Patch(ctx, job, client.MergeFrom(base))
 }
 
-// say sets a condition of a Job.
-func (p *player) say(
+// setJobCondition sets a condition of a Job.
+func (p *player) setJobCondition(
 	job *batchv1.Job,
 	kind batchv1.JobConditionType,
 	value corev1.ConditionStatus,
@@ -213,7 +213,7 @@ func (p *player) collect(ctx context.Context, job types.NamespacedName) error {
 	if err := p.client.Delete(ctx, pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting pod %s: %w", pod.Name, err)
 	}
-	return p.letGo(ctx, pod)
+	return p.removeFinalizer(ctx, pod)
 }
 
 // present is the time as a status carries it.

@@ -53,7 +53,7 @@ func (p *player) advance(ctx context.Context, job *batchv1.Job, pod *corev1.Pod,
 			return p.client.Delete(ctx, pod)
 		case Unschedulable:
 			return p.patch(ctx, pod, func() {
-				p.tell(
+				p.setPodCondition(
 					pod,
 					corev1.PodScheduled,
 					corev1.ConditionFalse,
@@ -112,9 +112,9 @@ func (p *player) startContainer(ctx context.Context, job *batchv1.Job, pod *core
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{
 			p.status(pod, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: c.started}}),
 		}
-		p.tell(pod, corev1.PodInitialized, corev1.ConditionTrue, "", "")
-		p.tell(pod, corev1.ContainersReady, corev1.ConditionTrue, "", "")
-		p.tell(pod, corev1.PodReady, corev1.ConditionTrue, "", "")
+		p.setPodCondition(pod, corev1.PodInitialized, corev1.ConditionTrue, "", "")
+		p.setPodCondition(pod, corev1.ContainersReady, corev1.ConditionTrue, "", "")
+		p.setPodCondition(pod, corev1.PodReady, corev1.ConditionTrue, "", "")
 	})
 	if err != nil {
 		p.disown(pod.UID)
@@ -259,8 +259,8 @@ func (p *player) terminate(ctx context.Context, pod *corev1.Pod, call Call) erro
 // silence is a node that has stopped responding: its pods are deleted and do not report their end.
 func (p *player) silence(ctx context.Context, pod *corev1.Pod) error {
 	err := p.patch(ctx, pod, func() {
-		p.tell(pod, corev1.PodReady, corev1.ConditionFalse, "", "")
-		p.tell(
+		p.setPodCondition(pod, corev1.PodReady, corev1.ConditionFalse, "", "")
+		p.setPodCondition(
 			pod,
 			corev1.DisruptionTarget,
 			corev1.ConditionTrue,

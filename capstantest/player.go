@@ -79,8 +79,8 @@ func (f reconcileFunc) Reconcile(ctx context.Context, r ctrl.Request) (ctrl.Resu
 	return f(ctx, r)
 }
 
-// lookAgain looks at every Job again, because other faults are to befall them.
-func (p *player) lookAgain() {
+// enqueueJobs looks at every Job again, because other faults are to befall them.
+func (p *player) enqueueJobs() {
 	var jobs batchv1.JobList
 	if err := p.client.List(context.Background(), &jobs, client.HasLabels{v1alpha1.LabelTurnUID}); err != nil {
 		return // The API server is gone, and everything with it.
@@ -124,7 +124,7 @@ func (p *player) play(ctx context.Context, job *batchv1.Job, pod *corev1.Pod, ex
 	case p.faultOf(call) != JobSuspended && job.Annotations[suspendedByKit] != "" && suspended(job):
 		return ctrl.Result{}, p.suspend(ctx, job, false)
 	case suspended(job):
-		return ctrl.Result{}, p.holdBack(ctx, job, pod, exists)
+		return ctrl.Result{}, p.deleteSuspendedPod(ctx, job, pod, exists)
 	case !exists && job.Status.Active > 0:
 		p.stopContainers(client.ObjectKeyFromObject(job))
 		return ctrl.Result{}, p.endJob(ctx, job, false)

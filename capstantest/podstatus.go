@@ -31,10 +31,16 @@ func (p *player) ends(ctx context.Context, pod *corev1.Pod, end ending) error {
 		if end.exit != 0 || end.lost {
 			pod.Status.Phase, reason = corev1.PodFailed, "PodFailed"
 		}
-		p.tell(pod, corev1.ContainersReady, corev1.ConditionFalse, reason, "")
-		p.tell(pod, corev1.PodReady, corev1.ConditionFalse, reason, "")
+		p.setPodCondition(pod, corev1.ContainersReady, corev1.ConditionFalse, reason, "")
+		p.setPodCondition(pod, corev1.PodReady, corev1.ConditionFalse, reason, "")
 		if end.lost {
-			p.tell(pod, corev1.DisruptionTarget, corev1.ConditionTrue, "DeletionByPodGC", "PodGC: node no longer exists")
+			p.setPodCondition(
+				pod,
+				corev1.DisruptionTarget,
+				corev1.ConditionTrue,
+				"DeletionByPodGC",
+				"PodGC: node no longer exists",
+			)
 			return
 		}
 		terminated := &corev1.ContainerStateTerminated{
@@ -69,15 +75,15 @@ func (p *player) waits(ctx context.Context, pod *corev1.Pod, reason, message str
 		status.ContainerID, status.ImageID = "", ""
 		pod.Status.Phase = corev1.PodPending
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
-		p.tell(pod, corev1.PodInitialized, corev1.ConditionTrue, "", "")
-		p.tell(
+		p.setPodCondition(pod, corev1.PodInitialized, corev1.ConditionTrue, "", "")
+		p.setPodCondition(
 			pod,
 			corev1.ContainersReady,
 			corev1.ConditionFalse,
 			"ContainersNotReady",
 			"containers with unready status: ["+v1alpha1.ToolContainerName+"]",
 		)
-		p.tell(
+		p.setPodCondition(
 			pod,
 			corev1.PodReady,
 			corev1.ConditionFalse,
@@ -105,8 +111,8 @@ func containerID(pod *corev1.Pod) string {
 	return "test://" + string(pod.UID)
 }
 
-// tell sets a condition of a pod.
-func (p *player) tell(
+// setPodCondition sets a condition of a pod.
+func (p *player) setPodCondition(
 	pod *corev1.Pod,
 	kind corev1.PodConditionType,
 	value corev1.ConditionStatus,

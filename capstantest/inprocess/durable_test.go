@@ -13,7 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 )
 
-func TestAnotherRuntimeGoesOnWithATurn(t *testing.T) {
+// Rules: RT-08.
+func TestAnotherRuntimeContinuesATurn(t *testing.T) {
 	store := inprocess.NewMemoryStore()
 	script := calling([]string{"look", "pay"})
 	life, die := context.WithCancel(t.Context())
@@ -59,7 +60,7 @@ func TestAnotherRuntimeGoesOnWithATurn(t *testing.T) {
 	}
 }
 
-func TestAnotherRuntimeTakesWhatClientsGave(t *testing.T) {
+func TestAnotherRuntimeUsesTheResultsOfClients(t *testing.T) {
 	store := inprocess.NewMemoryStore()
 	script := calling([]string{"ask", "ask", "guarded"})
 	life, die := context.WithCancel(t.Context())
@@ -99,10 +100,10 @@ func TestANameIsUsedOnce(t *testing.T) {
 	}
 	waits := run(t, second, message("demo-2", "Hello."))
 	if attached := run(t, second, message("demo-2", "Hello.")); attached.UID != waits.UID {
-		t.Error("a Turn that is under way was started again")
+		t.Error("a Turn that is in progress was started again")
 	}
 	if _, err := second.RunTurn(t.Context(), message("demo-2", "Goodbye.")); err == nil {
-		t.Error("a name that is under way was used for another message")
+		t.Error("a name that is in progress was used for another message")
 	}
 }
 

@@ -126,8 +126,8 @@ func TestAnImageThatDoesNotFit(t *testing.T) {
 			}
 		}
 		texts := told(t, runtime)
-		if len(texts) != 1 || !strings.HasPrefix(texts[0], "The plot.\n(Left out: the rest of a result that is too large. "+
-			"A result has at most 65536 bytes") || len(texts[0]) > 400 {
+		if len(texts) != 1 || !strings.HasPrefix(texts[0], "The plot.\n(Left out: an image at the end of a result that is "+
+			"too large. A result has at most 65536 bytes") || len(texts[0]) > 400 {
 			t.Errorf("from %s the model reads %.500q", call, texts)
 		}
 	}

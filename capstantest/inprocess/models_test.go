@@ -161,7 +161,7 @@ func TestTurnsOfTheManifestsCanBeRun(t *testing.T) {
 		t.Errorf("a text: %+v, %v", text, err)
 	}
 	if runtime.Turn("demo-2") != nil {
-		t.Error("there is a Turn that nobody gave")
+		t.Error("there is a Turn that was not submitted")
 	}
 }
 

@@ -29,8 +29,8 @@ type objects struct {
 	now       func() time.Time
 	models    model.Registry
 	schemas   tool.SchemaChecker
-	// keyless are the providers that functions implement.
-	keyless map[v1alpha1.ModelProvider]bool
+	// functionProviders are the providers that functions implement.
+	functionProviders map[v1alpha1.ModelProvider]bool
 	// checkKey returns why a Model has no API key.
 	checkKey func(context.Context, *v1alpha1.Model) error
 
@@ -209,7 +209,7 @@ func (s *objects) Models(ctx context.Context) ([]v1alpha1.Model, error) {
 	models := make([]v1alpha1.Model, len(found))
 	for i, m := range found {
 		models[i] = *m
-		if s.keyless[m.Spec.Provider] {
+		if s.functionProviders[m.Spec.Provider] {
 			models[i].Spec.SecretKeyRef = nil
 		}
 		if err := s.observeKey(ctx, &models[i]); err != nil {

@@ -141,7 +141,7 @@ func WithAnswer(provider v1alpha1.ModelProvider, answer Answer) Option {
 			return errors.New("WithAnswer: missing function")
 		}
 		b.models[provider] = answer.factory
-		b.objects.keyless[provider] = true
+		b.objects.functionProviders[provider] = true
 		return nil
 	}
 }
@@ -154,7 +154,7 @@ func WithProviders(p Providers) Option {
 			return errors.New("WithProviders: missing drivers")
 		}
 		for provider, factory := range p {
-			if !b.objects.keyless[provider] {
+			if !b.objects.functionProviders[provider] {
 				b.models[provider] = factory
 			}
 		}

@@ -96,7 +96,7 @@ func TestOutcomesOutliveTheRuntimeWhoseTurnWaits(t *testing.T) {
 				t.Fatalf("at the end: %+v, %v", turn, err)
 			}
 			if got := told(t, second); !slices.Equal(got, []string{"look" + long, "pay" + long, "yes"}) {
-				t.Errorf("the model is told %.200q", got)
+				t.Errorf("the model received %.200q", got)
 			}
 			if looked.Load() != test.looked || paid.Load() != 1 {
 				t.Errorf("looked %d times, paid %d times", looked.Load(), paid.Load())
@@ -120,7 +120,7 @@ func TestATurnEndsWithOutcomesThatNoPartHolds(t *testing.T) {
 		t.Fatalf("at the end: %+v, %v, %d parts", turn, err, store.parts)
 	}
 	if got := told(t, r); !slices.Equal(got, []string{"seen", "yes"}) {
-		t.Errorf("the model is told %q", got)
+		t.Errorf("the model received %q", got)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestAnEndInProcessTakesInTheOutcomesOfAWait(t *testing.T) {
 		t.Fatalf("the Turn is %+v, %v", turn, err)
 	}
 	if got := told(t, second); len(got) == 0 || got[0] != long {
-		t.Errorf("the model is told %.200q", got)
+		t.Errorf("the model received %.200q", got)
 	}
 }
 

@@ -265,7 +265,7 @@ func (row *pipelineRow) ended(t *testing.T, runtime *inprocess.Runtime, turn *v1
 	}
 	if texts := told(t, runtime); len(texts) != 1 || !strings.Contains(texts[0], row.told) ||
 		len(texts[0]) > tool.MaxResultBytes {
-		t.Errorf("the model is told %.200q", texts)
+		t.Errorf("the model received %.200q", texts)
 	}
 	events, err := runtime.Events(t.Context(), "")
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 )
 
-// TestATurnOfAModelThatReasonsHasOneBeginning runs a tool loop against the double of each API, with another runtime
+// TestATurnOfAModelThatReasonsHasOnePrefix runs a tool loop against the double of each API, with another runtime
 // after each step, for which the Harness and the Tool were edited.
-func TestATurnOfAModelThatReasonsHasOneBeginning(t *testing.T) {
+func TestATurnOfAModelThatReasonsHasOnePrefix(t *testing.T) {
 	for _, api := range providertest.APIs() {
 		t.Run(api.Name, func(t *testing.T) {
 			double := api.Loop("ask", `{}`)

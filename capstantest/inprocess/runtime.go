@@ -74,7 +74,7 @@ func newBuilder() *builder {
 		log: slog.Default(),
 	}
 	b.objects = &objects{
-		namespace: "default", keyless: map[v1alpha1.ModelProvider]bool{}, schemas: tool.NewValidator(),
+		namespace: "default", functionProviders: map[v1alpha1.ModelProvider]bool{}, schemas: tool.NewValidator(),
 		byKey: map[key]apivalidation.Object{}, secrets: map[string]*corev1.Secret{},
 	}
 	return b

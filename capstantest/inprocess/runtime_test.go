@@ -106,7 +106,7 @@ spec: {provider: Simulated, simulation: {response: {type: Fixed, text: Hi.}}}
 			[]inprocess.Option{inprocess.WithYAML(strings.Replace(base, "sideEffect: Pure", "sideEffect: None", 1))},
 			"spec.sideEffect",
 		},
-		"a Tool that is none": {
+		"an invalid Tool": {
 			[]inprocess.Option{inprocess.WithYAML(model + "---" + base), inprocess.WithTool("lok", says(""))},
 			`Tool "lok" with a job does not exist`,
 		},

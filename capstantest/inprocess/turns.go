@@ -84,12 +84,12 @@ func (r *Runtime) Cancel(ctx context.Context, turn string) (*v1alpha1.Turn, erro
 // 64 KiB, and then waits as RunTurn does; the Turn is cancelled when ctx ends before. A result is kept in the journal
 // even if the Turn waits for more (CLIENT-04). The error is a *RefusedError if the Turn does not accept it.
 func (r *Runtime) Answer(ctx context.Context, turn, call, text string) (*v1alpha1.Turn, error) {
-	return r.give(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Result: &text})
+	return r.provideResult(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Result: &text})
 }
 
 // Refuse answers a call of a client tool with an error, as Answer does with a result.
 func (r *Runtime) Refuse(ctx context.Context, turn, call, text string) (*v1alpha1.Turn, error) {
-	return r.give(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Error: &text})
+	return r.provideResult(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Error: &text})
 }
 
 // noDigest replaces the digest of a call without one, so that the Turn returns why it accepts no decision about it.
@@ -107,10 +107,14 @@ func (r *Runtime) Decide(ctx context.Context, turn, call string, decision v1alph
 			}
 		}
 	}
-	return r.give(ctx, turn, spec)
+	return r.provideResult(ctx, turn, spec)
 }
 
-func (r *Runtime) give(ctx context.Context, turn string, spec v1alpha1.ToolResultSpec) (*v1alpha1.Turn, error) {
+func (r *Runtime) provideResult(
+	ctx context.Context,
+	turn string,
+	spec v1alpha1.ToolResultSpec,
+) (*v1alpha1.Turn, error) {
 	spec.TurnRef.Name = turn
 	given := &v1alpha1.ToolResult{Spec: spec}
 	given.Name, given.UID = "given-"+string(newUID()), newUID()

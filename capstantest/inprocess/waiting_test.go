@@ -87,7 +87,8 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-func TestNobodyApproves(t *testing.T) {
+// Rules: TOOL-07.
+func TestAnApprovalThatIsMissing(t *testing.T) {
 	c := clock.New(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
 	runtime := start(t, inprocess.WithClock(c), inprocess.WithSimulation(calling([]string{"guarded"})))
 	run(t, runtime, message("demo-1", "Go."))

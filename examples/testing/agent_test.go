@@ -30,7 +30,7 @@ var _ = Describe("The support agent", func() {
 		Expect(kit.Starts(namespace, "question", "3-0")).To(Equal(1))
 	})
 
-	It("does not pay again when nobody knows whether it has", func(ctx context.Context) {
+	It("does not pay again when the outcome of the payment is unknown", func(ctx context.Context) {
 		DeferCleanup(kit.Inject(capstantest.Evicted, capstantest.ForTool("refund")))
 		namespace := ask(ctx, "I want my money back.")
 		Eventually(kit.Turn(ctx, namespace, "question")).Should(capstantest.WaitForTools("ask-customer"))
@@ -39,7 +39,7 @@ var _ = Describe("The support agent", func() {
 		Eventually(kit.Turn(ctx, namespace, "question")).Should(capstantest.HaveSucceeded())
 		Expect(kit.Turn(ctx, namespace, "question")()).To(
 			capstantest.HaveToolCall("refund", v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallReasonDisruption))
-		Expect(kit.Told(ctx, namespace, "question", "3-0")()).To(ContainSubstring("It was not run again."))
+		Expect(kit.ToolResultText(ctx, namespace, "question", "3-0")()).To(ContainSubstring("It was not run again."))
 		Expect(kit.Starts(namespace, "question", "3-0")).To(Equal(1))
 	})
 
@@ -48,7 +48,7 @@ var _ = Describe("The support agent", func() {
 		namespace := ask(ctx, "Where is my teapot?")
 
 		Eventually(capstantest.WithoutPauses(clock, kit.Turn(ctx, namespace, "question"))).Should(capstantest.HaveSucceeded())
-		Expect(kit.Told(ctx, namespace, "question", "1-0")()).To(Equal("1815, a teapot, 40 euros"))
+		Expect(kit.ToolResultText(ctx, namespace, "question", "1-0")()).To(Equal("1815, a teapot, 40 euros"))
 		Expect(kit.Starts(namespace, "question", "1-0")).To(Equal(2))
 	})
 
@@ -62,6 +62,6 @@ var _ = Describe("The support agent", func() {
 		clock.Advance(30 * time.Second) // the timeout of find-order
 
 		Eventually(kit.Turn(ctx, namespace, "question")).Should(capstantest.HaveSucceeded())
-		Expect(kit.Told(ctx, namespace, "question", "1-0")()).To(ContainSubstring("stopped after 30s"))
+		Expect(kit.ToolResultText(ctx, namespace, "question", "1-0")()).To(ContainSubstring("stopped after 30s"))
 	})
 })

@@ -43,7 +43,7 @@ func TestTheCustomerIsAskedFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := "Order: 1815, a teapot, 40 euros Refund: paid"; turn.Status.Output != want {
-		t.Errorf("the agent says %q, want %q", turn.Status.Output, want)
+		t.Errorf("the agent responded %q, want %q", turn.Status.Output, want)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestTheAgentIsToldToAskFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(next.SystemPrompt, "never pay money back without the customer's word") || len(next.Tools) != 3 {
-		t.Errorf("the model would be told %q and offered %+v", next.SystemPrompt, next.Tools)
+		t.Errorf("the model would receive %q and the tools %+v", next.SystemPrompt, next.Tools)
 	}
 }
 

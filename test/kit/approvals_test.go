@@ -40,7 +40,7 @@ var _ = Describe("A call that needs approval", func() {
 		Expect(kit.Reject(ctx, namespace, "demo-1", "work")).To(Succeed())
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
 		Expect(
-			kit.Told(ctx, namespace, "demo-1", "1-0")(),
+			kit.ToolResultText(ctx, namespace, "demo-1", "1-0")(),
 		).To(HavePrefix("The tool was not executed: its approval was rejected."))
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(BeZero())
 	})

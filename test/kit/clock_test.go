@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("The clock", func() {
-	It("runs from the time that it was given, and never goes back", func() {
+	It("starts at the given time, and never goes back", func() {
 		c := capstantest.NewClock(start)
 		Expect(c.Now()).To(BeTemporally("~", start, 5*time.Second))
 		c.Advance(time.Hour)

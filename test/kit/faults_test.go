@@ -63,7 +63,7 @@ var _ = Describe("A fault", func() {
 			Eventually(capstantest.WithoutPauses(clock, turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
 			ended, err := turn(ctx, namespace)()
 			Expect(err).NotTo(HaveOccurred())
-			Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.told))
+			Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.told))
 			Expect(ended.Status.Output).To(ContainSubstring(c.told), "the model must have read it")
 			Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(c.starts))
 			Expect(ended).To(capstantest.HaveToolCall("work", c.state, c.reason))
@@ -351,7 +351,7 @@ var _ = Describe("A fault", func() {
 		tool.Name = "flaky"
 		namespace := begin(ctx, tool)
 		Eventually(capstantest.WithoutPauses(clock, turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
-		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(Equal("done"))
+		Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(Equal("done"))
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(2))
 	})
 
@@ -369,7 +369,7 @@ var _ = Describe("A fault", func() {
 			Should(capstantest.HaveToolCall("queued", pending, v1alpha1.ToolCallReasonSuspended))
 		heal()
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
-		Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(Equal("done"))
+		Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(Equal("done"))
 	})
 
 	It("that is removed before the start timeout has no effect", func(ctx context.Context) {
@@ -398,7 +398,7 @@ var _ = Describe("A fault", func() {
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
 		Expect(turn(ctx, namespace)()).To(capstantest.HaveToolCall("broken", failed, v1alpha1.ToolCallReasonExitCode))
 		Expect(
-			kit.Told(ctx, namespace, "demo-1", "1-0")(),
+			kit.ToolResultText(ctx, namespace, "demo-1", "1-0")(),
 		).To(Equal("The tool failed with exit code 3. The end of its stderr:\nno such city"))
 
 		namespace = newNamespace(ctx)
@@ -407,7 +407,7 @@ var _ = Describe("A fault", func() {
 		})
 		beginIn(ctx, namespace, worker(once))
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
-		told, err := kit.Told(ctx, namespace, "demo-1", "1-0")()
+		told, err := kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(told).To(And(HaveLen(64<<10), HavePrefix("much much "), ContainSubstring("of 100000 bytes")))
 	})

@@ -26,10 +26,10 @@ var _ = Describe("Manifests and answers", func() {
 			Expect(
 				kit.Answer(ctx, namespace, "trip-1", "weather", "sunny"),
 			).To(MatchError(ContainSubstring("no call of weather waits")))
-			_, err := kit.Told(ctx, namespace, "trip-1", "3-0")()
+			_, err := kit.ToolResultText(ctx, namespace, "trip-1", "3-0")()
 			Expect(err).To(MatchError("the call has no result for the model yet"))
 			Expect(kit.Refuse(ctx, namespace, "trip-1", "ask-traveller", "I will not say.")).To(Succeed())
-			Eventually(kit.Told(ctx, namespace, "trip-1", "3-0")).Should(Equal("I will not say."))
+			Eventually(kit.ToolResultText(ctx, namespace, "trip-1", "3-0")).Should(Equal("I will not say."))
 			Eventually(kit.Turn(ctx, namespace, "trip-1")).Should(capstantest.HaveSucceeded())
 			Expect(
 				kit.Turn(ctx, namespace, "trip-1")(),

@@ -215,7 +215,7 @@ var scenarios = map[string]scenario{
 		},
 		ends: "EndTurn",
 	},
-	"a client that nobody waits for": {
+	"a client that is not waited for": {
 		model:   script(`{calls: [{name: ask}]}`),
 		session: "clientTools: FollowHints",
 		ends:    "EndTurn",

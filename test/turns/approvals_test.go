@@ -74,7 +74,7 @@ var _ = Describe("A call that needs approval", func() {
 		call := turn.Status.ToolCalls[0]
 		Expect(call.Executor).To(Equal(v1alpha1.ToolExecutorJob))
 		Expect(call.Reason).To(Equal(v1alpha1.ReasonApproval))
-		Expect(call.Arguments).To(Equal(`{"euros": 40}`), "whoever approves sees what")
+		Expect(call.Arguments).To(Equal(`{"euros": 40}`), "the approver sees the arguments")
 		Expect(call.ApproveBy.Time).To(BeTemporally("~", time.Now().Add(24*time.Hour), time.Minute))
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 		Consistently(

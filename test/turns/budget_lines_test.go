@@ -61,7 +61,7 @@ var _ = Describe("The write budget, line by line", func() {
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			return p
 		}, beginning, ending),
-		Entry("with a call of one Job: 4 + 1, and 1 for the account in a new namespace", func(ctx context.Context) played {
+		Entry("with a call of one Job: 5, and 1 for the ServiceAccount in a new namespace", func(ctx context.Context) played {
 			namespace := newNamespace(
 				ctx,
 				builder.Script("done", builder.Calls("work")),
@@ -73,7 +73,7 @@ var _ = Describe("The write budget, line by line", func() {
 			return p
 		}, beginning, []string{turnWrite, accountWrite, jobWrite, entryWrite, turnWrite, entryWrite}, ending),
 		Entry(
-			"that waits, for a client: 4, 1 to accept the result, 2 on the Session, and nothing while it waits",
+			"that waits for a client: 4, 1 to accept the result, 2 on the Session, and none while it waits",
 			func(ctx context.Context) played {
 				p := waitingTurn(ctx)
 				create(ctx, builder.ToolResult("ann", "1-0").In(p.namespace).Result("yes").Obj())
@@ -108,7 +108,7 @@ var _ = Describe("The write budget, line by line", func() {
 			times(2, sessionWrite),
 			ending,
 		),
-		Entry("whose calls end one after the other: at most 1 a second to show it", func(ctx context.Context) played {
+		Entry("whose calls end one after another: at most 1 a second to show progress", func(ctx context.Context) played {
 			namespace := newNamespace(
 				ctx,
 				builder.Script("done", slices.Repeat(builder.Calls("work"), 8)),
@@ -128,7 +128,7 @@ var _ = Describe("The write budget, line by line", func() {
 			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			_, progress := requests.budgeted(namespace)
-			Expect(progress).NotTo(BeEmpty(), "the calls have ended unseen")
+			Expect(progress).NotTo(BeEmpty(), "no status write has shown progress")
 			return p
 		}, beginning, actingFirst(8, v1alpha1.SideEffectPure), ending),
 		Entry("that is cancelled while it waits: 1 entry and 1 Turn status", func(ctx context.Context) played {
@@ -136,7 +136,7 @@ var _ = Describe("The write budget, line by line", func() {
 			cancelled(ctx, p.namespace)
 			return p
 		}, beginning, []string{turnWrite, sessionWrite}, []string{entryWrite, turnWrite}, times(1, sessionWrite)),
-		Entry("of which a call is withdrawn: 1", func(ctx context.Context) played {
+		Entry("with a call that is withdrawn: 1", func(ctx context.Context) played {
 			namespace := newNamespace(
 				ctx,
 				builder.Script("done", builder.Calls("once")),
@@ -152,7 +152,7 @@ var _ = Describe("The write budget, line by line", func() {
 			entryWrite, cleanUpWrite, turnWrite,
 		}, times(1, sessionWrite)),
 		Entry(
-			"that takes a message in: 1 entry and 1 status of its own, and 1 status of the message",
+			"into which a message is steered: 1 entry and 1 status of its own, and 1 status of the message",
 			func(ctx context.Context) played {
 				namespace := newNamespace(ctx, v1alpha1.Simulation{Response: builder.Fixed("done"), Latency: seconds(1)})
 				p := played{namespace: namespace, before: startedSession(ctx, namespace)}
@@ -168,7 +168,7 @@ var _ = Describe("The write budget, line by line", func() {
 			times(1, turnWrite),
 			ending,
 		),
-		Entry("between two tries of its model: 1", func(ctx context.Context) played {
+		Entry("that waits between two attempts of its model call: 1", func(ctx context.Context) played {
 			later := func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", "2")
 				w.WriteHeader(http.StatusServiceUnavailable)
@@ -186,7 +186,7 @@ var _ = Describe("The write budget, line by line", func() {
 
 	// The phase changes in the middle of the step, which one status write shows at once. The table has no such Turn.
 	It(
-		"of a wait for a client beside a Job that has settled is 1 part, and 1 status that shows the wait",
+		"of a wait for a client after a Job has settled is 1 part, and 1 status that shows the wait",
 		func(ctx context.Context) {
 			namespace := newNamespace(ctx, builder.Script("done", builder.Calls("work", "ask-ann")),
 				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(), builder.ClientTool("ask-ann").Obj())

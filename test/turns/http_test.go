@@ -136,7 +136,7 @@ var _ = Describe("HTTP tools", func() {
 			namespace := asking(ctx, tool, "{}")
 			turn := answered(ctx, namespace)
 			Expect(turn).To(capstantest.HaveToolCall("ask", c.state, c.reason))
-			Expect(kit.Told(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.says))
+			Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.says))
 			Expect(s.requests()).To(HaveLen(c.asked))
 			Expect(s.keys()).To(HaveLen(min(c.asked, 1)), "every attempt of a call has one key")
 		},
@@ -353,7 +353,7 @@ var _ = Describe("HTTP tools", func() {
 		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.ToolCallStateUnknown))
 		Expect(
 			turn.Status.ToolCalls[1].State,
-		).To(Equal(v1alpha1.ToolCallStateNotExecuted), "nobody has claimed the second call")
+		).To(Equal(v1alpha1.ToolCallStateNotExecuted), "the second call has no claim")
 	})
 
 	It("claim AtMostOnce calls in the journal, and keep their results there", func(ctx context.Context) {

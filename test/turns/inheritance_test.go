@@ -43,7 +43,7 @@ var _ = Describe("A Turn on a Harness that has a parent", func() {
 		Expect(prompts.of(ctx, namespace, "demo-1")).To(ConsistOf(HaveField("System", HavePrefix("Be brief.\n\nBe kind."))))
 	})
 
-	It("ends before the next model call when the parent is gone", func(ctx context.Context) {
+	It("ends before the next model call when the parent was deleted", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			builder.Script("never", builder.Calls("work")),

@@ -105,7 +105,7 @@ var _ = Describe("What tools gave", func() {
 		Expect(given[1].System).To(And(Equal(given[0].System), ContainSubstring("</tool-output ID>")))
 		Expect(given[1].Messages).To(HaveLen(5))
 		told := func(id string) string {
-			text, err := kit.Told(ctx, namespace, "demo-1", id)()
+			text, err := kit.ToolResultText(ctx, namespace, "demo-1", id)()
 			Expect(err).NotTo(HaveOccurred())
 			return text
 		}

@@ -69,7 +69,7 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 		Expect(recovered).NotTo(BeNil())
 		Expect(recovered.Status).To(Equal(metav1.ConditionTrue))
 		Expect(recovered.Reason).To(Equal(v1alpha1.ReasonFinalized))
-		Expect(prompts.of(ctx, namespace, "demo-1")).To(HaveLen(1), "the model was asked again")
+		Expect(prompts.of(ctx, namespace, "demo-1")).To(HaveLen(1), "the model was called again")
 		Expect(turn.Status.Summary.ModelCalls).To(BeEquivalentTo(1))
 
 		By("applying the Turn again, which adopts its outcome")

@@ -137,7 +137,10 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred(), output)
 		Expect(
 			output,
-		).To(And(ContainSubstring("no kind of Capstan is defined"), Not(ContainSubstring("stopping the manager"))))
+		).To(And(
+			ContainSubstring("the cluster has no CustomResourceDefinition of Capstan"),
+			Not(ContainSubstring("stopping the manager")),
+		))
 	})
 })
 

@@ -23,7 +23,7 @@ func TestAnAnswerIsAcceptedOnlyWithTheEntryThatHasIt(t *testing.T) {
 		t.Errorf("the answer gives %+v, %v", turn, err)
 	}
 	if got := told(t, runtime); !slices.Equal(got, []string{"yes"}) {
-		t.Errorf("the model is told %q of an answer that was accepted", got)
+		t.Errorf("the model received %q of an answer that was accepted", got)
 	}
 	store.left.Store(0)
 	run(t, runtime, message("demo-2", "Go."))
@@ -73,6 +73,6 @@ func TestAnAnswerOutlivesAnEntryThatIsStale(t *testing.T) {
 		t.Fatalf("after the answer: %+v, %v", turn, err)
 	}
 	if got := told(t, first); !slices.Equal(got, []string{"paid", "yes"}) {
-		t.Errorf("the model is told %q", got)
+		t.Errorf("the model received %q", got)
 	}
 }
