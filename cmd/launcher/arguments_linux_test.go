@@ -133,7 +133,7 @@ type brokenLog struct{}
 
 func (brokenLog) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-func TestAnEchoShowsTheStartAndSaysSo(t *testing.T) {
+func TestAnEchoIsCutWithANote(t *testing.T) {
 	var log bytes.Buffer
 	e := &echo{log: &log, room: 4}
 	for _, part := range []string{"ab", "cdef", "gh"} {

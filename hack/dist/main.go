@@ -81,7 +81,7 @@ func removeStale(root string, files map[string][]byte, progress io.Writer) error
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("removing a schema of no kind: %w", err)
 		}
-		_, _ = fmt.Fprintf(progress, "    %s is gone\n", name)
+		_, _ = fmt.Fprintf(progress, "    removed %s\n", name)
 	}
 	return nil
 }

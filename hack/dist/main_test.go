@@ -70,15 +70,15 @@ func TestRunWritesWhatIsMissingAndTakesAwayWhatIsStale(t *testing.T) {
 		t.Errorf("%s is still there: %v", stale, err)
 	}
 	for _, want := range []string{
-		"dist/install.yaml\n", "dist/schemas/turn_v1alpha1.json\n", "dist/schemas/gone_v1.json is gone\n",
+		"dist/install.yaml\n", "dist/schemas/turn_v1alpha1.json\n", "removed dist/schemas/gone_v1.json\n",
 	} {
 		if !strings.Contains(said.String(), want) {
-			t.Errorf("said %q, not %q", said.String(), want)
+			t.Errorf("printed %q, not %q", said.String(), want)
 		}
 	}
 	said.Reset()
 	if err := run(copied, &said); err != nil || said.String() != "" {
-		t.Errorf("the second run says %q, %v", said.String(), err)
+		t.Errorf("the second run printed %q, %v", said.String(), err)
 	}
 }
 

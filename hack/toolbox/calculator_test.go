@@ -61,7 +61,7 @@ func TestMalformedExpressionsAreRefused(t *testing.T) {
 	for expression, want := range tests {
 		_, err := evaluate(expression)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: error is %v, want one that says %q", expression, err, want)
+			t.Errorf("%q: error is %v, want one with %q", expression, err, want)
 		}
 	}
 }

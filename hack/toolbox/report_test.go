@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestReportTellsWhatRunsAndPrintsTheAnswer(t *testing.T) {
+func TestReportListsWhatRunsAndPrintsTheResponse(t *testing.T) {
 	t.Setenv("CAPSTAN_TURN", "demo-1")
 	told := map[string]string{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -24,7 +24,7 @@ func TestReportTellsWhatRunsAndPrintsTheAnswer(t *testing.T) {
 		t.Errorf("got %q, %q and exit code %d", stdout, stderr, code)
 	}
 	if told["CAPSTAN_TURN"] != "demo-1" {
-		t.Errorf("the server was told %v", told)
+		t.Errorf("the server received %v", told)
 	}
 }
 

@@ -277,7 +277,7 @@ func (s *stage) direct(
 func (s *stage) settle(ctx context.Context, r *run, p *process) {
 	_ = awaitFor(ctx, 20, func() error {
 		if !p.wire.quiet(r.namespace, 150*time.Millisecond) {
-			return errors.New("requests are under way")
+			return errors.New("requests are in progress")
 		}
 		return nil
 	})

@@ -87,7 +87,7 @@ func (o *observer) follow(ctx context.Context, c client.WithWatch, list client.O
 		for event := range stream.ResultChan() {
 			object, ok := event.Object.(client.Object)
 			if !ok {
-				o.breaks(fmt.Errorf("the watch of %T of the test said %s: %v", list, event.Type, event.Object))
+				o.breaks(fmt.Errorf("the watch of %T of the test reported %s: %v", list, event.Type, event.Object))
 				return
 			}
 			last = object.GetResourceVersion()

@@ -161,7 +161,7 @@ func (e *evidence) checkPodsKept(v *verdict, before, after *v1alpha1.Turn) {
 		if was.PodUID != "" && was.PodUID != is.PodUID && was.SideEffect == v1alpha1.SideEffectAtMostOnce {
 			v.fail(
 				statusOrder,
-				"call %s of Turn %s was given to pod %s and then to %q",
+				"call %s of Turn %s ran in pod %s and then in %q",
 				was.ID,
 				after.Name,
 				was.PodUID,

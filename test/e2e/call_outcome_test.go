@@ -82,7 +82,7 @@ func expectEnding(
 	GinkgoHelper()
 	made, logged := callOf(answer, tool), outcomes(ctx, answer)[tool]
 	show("the call ended as", fmt.Sprintf("%s %s", made.State, made.Reason))
-	show("the model was told", logged.Error)
+	show("the model received", logged.Error)
 	Expect(fmt.Sprintf("%s %s", made.State, made.Reason)).To(Equal(fmt.Sprintf("%s %s", state, reason)))
 	Expect(logged.Success).To(BeFalse())
 	Expect(logged.Status).NotTo(Equal(event.StatusSuccess))

@@ -38,7 +38,7 @@ var _ = Describe("kubectl", func() {
 		})
 		Expect(
 			wait(ctx, "Finished", "demo-2"),
-		).To(ContainSubstring("condition met"), "nobody waits for ever on a Turn that failed")
+		).To(ContainSubstring("condition met"), "kubectl wait ends for a Turn that failed")
 		Expect(wait(ctx, "Succeeded=false", "demo-2")).To(ContainSubstring("condition met"))
 
 		for resource, words := range map[string][]string{

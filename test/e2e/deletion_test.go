@@ -185,10 +185,10 @@ var _ = Describe("Deleting", func() {
 				func(ctx context.Context) (int, error) { return countOf(ctx, namespace, "turns") },
 			).WithTimeout(manyLimit).
 				Should(BeZero())
-			show("the Turns were gone after", time.Since(deleted).Round(time.Millisecond).String())
+			show("the Turns were deleted after", time.Since(deleted).Round(time.Millisecond).String())
 			Eventually(ctx, func(ctx context.Context) (int, error) { return countOf(ctx, namespace, "journalentries") }).
 				WithTimeout(2 * manyLimit).Should(BeZero())
-			show("the log was gone after", time.Since(deleted).Round(time.Millisecond).String())
+			show("the journal was deleted after", time.Since(deleted).Round(time.Millisecond).String())
 		},
 	)
 })

@@ -80,7 +80,7 @@ var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func()
 			show("beside the deletion", meanwhile.String()+"\n"+waits.take(meanwhile.namespace))
 			Eventually(ctx, func(ctx context.Context) (int, error) { return countOf(ctx, gone, "journalentries") }).
 				WithTimeout(4 * manyLimit).Should(BeZero())
-			show("the journals were gone after", time.Since(deleted).Round(time.Millisecond).String())
+			show("the journals were deleted after", time.Since(deleted).Round(time.Millisecond).String())
 		},
 	)
 })

@@ -126,7 +126,7 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 			w.letGo("send")
 
 			Eventually(ctx, finishedTurn(late)).WithTimeout(givenUp).Should(BeTrue())
-			since("what was to start was given up")
+			since("calls that had not started ended as not executed after")
 			expectEnding(
 				ctx,
 				read1(ctx, late),

@@ -28,7 +28,7 @@ var _ = Describe("The pod of a tool", func() {
 			}
 			Expect(
 				apierrors.IsForbidden(api.Create(ctx, free, client.DryRunAll)),
-			).To(BeTrue(), "the namespace takes any pod: the spec would prove nothing")
+			).To(BeTrue(), "the namespace admits any pod: the spec would prove nothing")
 
 			answer := answered(ctx, namespace, "demo-1")
 			Expect(answer.Status.Output).To(ContainSubstring("read-only file system"))

@@ -74,7 +74,7 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 			show("all Turns ended or waited after", took(began))
 
 			made, sent := atRest(ctx), requests.all()
-			show("passes and requests that it took", fmt.Sprint(made, sent))
+			show("passes and requests", fmt.Sprint(made, sent))
 			Expect(made["turn"]).To(BeNumerically(">=", finishedTurns+waitingTurns), "the metric is not the one that counts")
 			Expect(
 				requests.writes(),
@@ -93,7 +93,7 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 				for namespace, before := range rested {
 					Expect(reconciled.In(namespace).Since(before)).To(BeEmpty(), "somebody polls")
 				}
-				Expect(requests.all()).To(Equal(sent), "somebody asks or writes")
+				Expect(requests.all()).To(Equal(sent), "a request is sent")
 				return reconciles()
 			}).WithTimeout(steadyFor).WithPolling(time.Second).Should(Equal(made), "somebody polls")
 

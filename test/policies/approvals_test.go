@@ -208,7 +208,7 @@ var _ = Describe("An approval is bound to the approved call", func() {
 		rejection.Spec.Decision = v1alpha1.DecisionReject
 		accepts(creating(ctx, both, rejection))
 
-		By("naming somebody else as the submitter, which the manager compares")
+		By("with another user as the submitter, which the manager compares")
 		turn := builder.Turn("pay-1").In(teamA).Obj()
 		turn.Spec.SessionRef.Name, turn.Spec.SubmittedBy = "one", mallorysName
 		stored(ctx, mallory, turn)

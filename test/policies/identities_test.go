@@ -390,7 +390,7 @@ var _ = Describe("A Secret that is planted", func() {
 			updating(ctx, user, own, func(t *v1alpha1.Tool) { t.Spec.Job.ServiceAccountName = "default" }),
 			`you are not allowed to use ServiceAccount "default"`,
 		)
-		By("through a Tool of somebody else")
+		By("through a Tool of another user")
 		for what, change := range map[string]func(*v1alpha1.JobTool){
 			"command":  func(j *v1alpha1.JobTool) { j.Command = []string{"/bin/env"} },
 			"args":     func(j *v1alpha1.JobTool) { j.Args = []string{"$(TOKEN)"} },
@@ -421,7 +421,7 @@ var _ = Describe("A Secret that is planted", func() {
 		collects := newRealModel("collects", "planted")
 		collects.Spec.BaseURL = "https://evil.example"
 		refuses(creating(ctx, user, collects), notYourKey("planted"))
-		By("through a Model of somebody else")
+		By("through a Model of another user")
 		keyed := stored(ctx, admin, newRealModel("keyed", "planted"))
 		refuses(
 			updating(ctx, user, keyed, func(m *v1alpha1.Model) { m.Spec.BaseURL = "https://evil.example" }),

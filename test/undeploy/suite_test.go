@@ -87,14 +87,14 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 	It("changes nothing while a Turn runs without a manager", func(ctx context.Context) {
 		output, err := undeploy(ctx)
 		Expect(err).To(HaveOccurred())
-		Expect(output).To(And(ContainSubstring("default demo demo-1"), ContainSubstring("no manager is there")))
+		Expect(output).To(And(ContainSubstring("default demo demo-1"), ContainSubstring("is not available")))
 		expectUntouched(ctx)
 	})
 
 	It("does not delete the definitions while a Turn runs", func(ctx context.Context) {
 		output, err := undeploy(ctx, "--definitions-only")
 		Expect(err).To(HaveOccurred())
-		Expect(output).To(ContainSubstring("this deletes, in all namespaces: 1 sessions, 2 turns, 0 toolresults"))
+		Expect(output).To(ContainSubstring("deleting, in all namespaces: 1 sessions, 2 turns, 0 toolresults"))
 		expectUntouched(ctx)
 	})
 
