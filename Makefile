@@ -1,5 +1,5 @@
-# `make` alone lists the targets. Nothing but go, git and make is needed: tools, a control plane for tests and a whole
-# cluster are built from Go modules, once per version, into the user's cache directory ($XDG_CACHE_HOME, else ~/.cache).
+# `make` lists the targets. They need only go, git and make: tools, a control plane for tests and a whole cluster are
+# built from Go modules, once per version, into the user's cache directory ($XDG_CACHE_HOME, else ~/.cache).
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -15,25 +15,24 @@ GOLANGCI_LINT = "$$(hack/tool.sh golangci-lint-kube-api-linter)"
 RACE ?= $(if $(shell command -v gcc),-race,)
 # How long one fuzz target runs in `make fuzz`.
 FUZZTIME ?= 10s
-# The image of the launcher for `make run`, and further flags of the manager.
+# The image of the launcher and further flags of the manager, for `make run`.
 LAUNCHER_IMAGE ?= capstan.dev/launcher:dev
 ARGS ?=
 # The images that `make images` builds: all, or some of manager, launcher, toolbox.
 IMAGES ?=
 
-# How many processes share the specs of test/turns, each with an API server of its own: they wait for most of their
-# time.
+# The number of processes that run test/turns, each with its own API server. The specs mostly wait.
 TURNS_PROCS ?= 4
 
-# Go modules of their own, so that the product does not depend on what they require.
+# Separate Go modules, so that the product does not require their dependencies.
 modules = hack/cluster hack/dist test/gitops/argocd
-# Separate modules, as users have them, which use only public packages.
+# Separate modules that use only public packages, as users' modules do.
 examples = examples/testing
 
-# Suites that need an API server are run two at a time: each brings its own, and spends much of its time waiting.
+# Suites that need an API server run two at a time: each starts its own, and spends much of its time waiting.
 suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' || true)
-# Suites that watch the clock (nothing happens for half a minute, one write a second), or that run in a single thread:
-# the race detector makes them several times slower and tells nothing that the packages' own tests under it do not.
+# Suites that measure time (no write for half a minute, one write a second) or that run in a single thread. The race
+# detector makes them several times slower, and the tests of the packages themselves run under it.
 measured = /test/(crash|perf|turns|validation)(/|$$)
 measured_suites = $$(go list ./test/... | grep -v -E '/test/(e2e|crash|turns)' | grep -E '$(measured)' || true) $(conformance)
 # The conformance suite of the journal on an API server: the race detector makes it several times as long.
@@ -45,7 +44,7 @@ single = /(model/(anthropic|google|openai|drivers)|journal/memory)$$
 # Programs of their own, built without C as the images have them.
 plain_units = ./cmd/launcher/... ./hack/... $$(go list ./internal/... | grep -E '$(single)')
 with_assets = KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"
-# The other checks run beside the tests, at a lower priority: suites wait for much of their time.
+# Builds run in parallel with the tests, at a lower priority, because suites mostly wait.
 idly = nice -n 19 $$(command -v ionice >/dev/null && echo ionice -c 3)
 kubectl = "$${KUBECTL:-$$(command -v kubectl || echo "$$($(CLUSTER) assets)/kubectl")}"
 
@@ -57,7 +56,7 @@ help: ## Show this list.
 
 ##@ Code
 
-# Without C and stripped, as the images have them.
+# Without cgo and stripped, as in the images.
 go_build = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $$(hack/version.sh)"
 
 .PHONY: build
@@ -77,7 +76,7 @@ dist: ## Generate dist (install.yaml, JSON schemas) and the health checks of Arg
 	@hack/generate.sh dist
 
 .PHONY: check-generated
-check-generated: ## Fail when a generated file is stale. It is fresh afterwards.
+check-generated: ## Regenerate all generated files, and fail if one was stale.
 	@hack/check-generated.sh
 
 .PHONY: fmt
@@ -107,7 +106,7 @@ test: ## Run everything: generated files, linters, unit tests, suites with an AP
 	@$(MAKE) envtest
 	@set -m; log=$$(mktemp); $(idly) $(CLUSTER) build >"$$log" 2>&1 & building=$$!; set +m; \
 		trap 'kill -- -$$building 2>/dev/null || true; rm -f "$$log"' EXIT; \
-		echo "==> building the programs of a whole cluster beside the tests, unless they are there"; \
+		echo "==> building the programs of a cluster in parallel with the tests, unless they exist"; \
 		$(MAKE) test-unit; \
 		$(MAKE) test-examples; \
 		wait $$building || { cat "$$log"; exit 1; }
@@ -115,12 +114,12 @@ test: ## Run everything: generated files, linters, unit tests, suites with an AP
 	@echo "==> all tests passed"
 
 .PHONY: envtest
-envtest: ## Build etcd, kube-apiserver and kubectl for the suites (minutes the first time).
-	@echo "==> building the control plane for tests, unless it is there"
+envtest: ## Build etcd, kube-apiserver and kubectl for the suites (takes minutes the first time).
+	@echo "==> building the control plane for tests, unless it exists"
 	@$(CLUSTER) build --only envtest
 
 .PHONY: test-unit
-test-unit: envtest ## Run the unit tests and the suites that need an API server only. None needs root.
+test-unit: envtest ## Run the unit tests and the suites that need only an API server. Needs no root.
 	@if [ -z "$(RACE)" ]; then echo "==> no C compiler: the race detector is off"; fi
 	@echo "==> unit tests"
 	@$(with_assets) go test $(RACE) -shuffle=on -timeout 15m $(units)
@@ -134,22 +133,22 @@ test-unit: envtest ## Run the unit tests and the suites that need an API server 
 	@$(MAKE) test-measured
 	@$(MAKE) test-faults
 
-# Not beside the suite of Turns, which fills the processors: they watch what happens within minutes.
+# Not in parallel with the suite of Turns, which uses all CPUs: these suites measure time.
 .PHONY: test-measured
 test-measured: envtest
-	@echo "==> validation of the API, the journal on an API server, and measurements"
+	@echo "==> validation of the API, the journal and records on an API server, and measurements"
 	@$(with_assets) CGO_ENABLED=0 go test -count=1 -p 2 -timeout 20m $(measured_suites)
 
 .PHONY: test-turns
-test-turns: envtest ## Run the suite of Turns, its specs in TURNS_PROCS (4) processes.
+test-turns: envtest ## Run the suite of Turns, in TURNS_PROCS (4) processes.
 	@echo "==> Turns"
 	@$(with_assets) CGO_ENABLED=0 $(GINKGO) run --procs=$(TURNS_PROCS) --timeout=20m ./test/turns
 
-# The fault suite prints the kinds of faults and in how many runs they came, also when it passes.
+# -v: the fault suite prints how often each kind of fault was injected, also when it passes.
 faults = $(with_assets) CGO_ENABLED=0 go test -count=1 -v
 
 .PHONY: test-faults
-test-faults: envtest ## Run a sample of the fault suite. FAULT_SEED chooses it, FAULT_CELLS its size, FAULT_FOCUS cells by an expression.
+test-faults: envtest ## Run a sample of the fault suite. FAULT_SEED and FAULT_CELLS select the sample, FAULT_FOCUS filters by a regular expression.
 	@echo "==> faults: a sample"
 	@$(faults) -timeout 20m ./test/crash
 
@@ -159,17 +158,17 @@ test-exhaustive: envtest ## Run the whole fault suite (hours).
 	@FAULT_CELLS=0 $(faults) -timeout 12h ./test/crash
 
 .PHONY: test-examples
-test-examples: envtest ## Run the tests of the example modules, as their users would.
+test-examples: envtest ## Run the tests of the example modules, as users do.
 	@echo "==> examples"
 	@for module in $(examples); do $(with_assets) CGO_ENABLED=0 go -C $$module test -count=1 -timeout 10m ./...; done
 
 .PHONY: test-e2e
-test-e2e: ## Run the tests on a real cluster, which is brought up when there is none (minutes the first time).
+test-e2e: ## Run the tests on a real cluster, and start one if needed (takes minutes the first time).
 	@echo "==> tests on a real cluster"
 	@hack/e2e.sh
 
 .PHONY: test-load
-test-load: ## Run the specs under load on a real cluster: many minutes. LOAD_FOCUS picks some of them by a regular expression.
+test-load: ## Run the specs under load on a real cluster (many minutes). LOAD_FOCUS selects specs by a regular expression.
 	@echo "==> load on a real cluster"
 	@hack/e2e.sh --load $(if $(LOAD_FOCUS),--focus "$(LOAD_FOCUS)")
 
@@ -181,7 +180,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s).
 bench: ## Run the benchmarks.
 	@echo "==> benchmarks"
 	@packages=$$(grep -rlE --include='*_test.go' '^func Benchmark' $$(go list -f '{{.Dir}}' ./...) | xargs -r -n1 dirname | sort -u); \
-		if [ -z "$$packages" ]; then echo "there are none"; else $(with_assets) go test -run '^$$' -bench . -benchmem $$packages; fi
+		if [ -z "$$packages" ]; then echo "no benchmarks"; else $(with_assets) go test -run '^$$' -bench . -benchmem $$packages; fi
 
 ##@ A cluster on this machine
 
@@ -190,26 +189,26 @@ cluster-up: ## Start a single-node Kubernetes, built from Go modules.
 	@$(CLUSTER) up
 
 .PHONY: cluster-down
-cluster-down: ## Stop it and remove everything of it.
+cluster-down: ## Stop the cluster and remove all of its state.
 	@$(CLUSTER) down
 
 .PHONY: images
-images: ## Build the images as tarballs, without a container engine. IMAGES names some of them.
+images: ## Build the images as tarballs, without a container engine. IMAGES selects some of them.
 	@echo "==> building images"
 	@$(CLUSTER) images $(IMAGES)
 
 .PHONY: demo
-demo: ## Bring up a cluster with Capstan on it and run a first Turn.
+demo: ## Bring up a cluster, deploy Capstan and run a first Turn.
 	@hack/demo.sh
 
 .PHONY: demo-down
-demo-down: ## Remove what `make demo` made.
+demo-down: ## Remove what `make demo` created.
 	@hack/demo-down.sh
 
 ##@ The cluster of your kubeconfig
 
 .PHONY: run
-run: build ## Run the manager here, without leader election, against a cluster that has the definitions. ARGS are further flags.
+run: build ## Run the manager on this machine, without leader election. The cluster needs the CustomResourceDefinitions. ARGS adds flags.
 	@bin/manager --leader-elect=false --launcher-image=$(LAUNCHER_IMAGE) $(ARGS)
 
 .PHONY: install
@@ -217,13 +216,13 @@ install: ## Install the CustomResourceDefinitions.
 	@$(kubectl) apply --server-side -k config/crd
 
 .PHONY: uninstall
-uninstall: ## Remove the CustomResourceDefinitions, and with them every object of their kinds: conversations and their journals too.
+uninstall: ## Remove the CustomResourceDefinitions, and with them every object of their kinds, journals included.
 	@KUBECTL=$(kubectl) hack/undeploy.sh --definitions-only
 
 .PHONY: deploy
-deploy: ## Install Capstan as a whole.
+deploy: ## Install Capstan.
 	@$(kubectl) apply --server-side -k config/default
 
 .PHONY: undeploy
-undeploy: ## Let the running Turns end (WAIT=60s), then remove Capstan as a whole, and with it every object of its kinds.
+undeploy: ## Wait for running Turns to end (WAIT=60s), then remove Capstan and every object of its kinds. CANCEL=1 cancels Turns that still run.
 	@KUBECTL=$(kubectl) hack/undeploy.sh $(if $(WAIT),--wait $(WAIT)) $(if $(CANCEL),--cancel)

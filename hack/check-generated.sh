@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails when a generated file is not what the generators make of the tree as it is. The files are right afterwards.
+# Regenerates every generated file, and fails if one of them was stale.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,7 +31,7 @@ if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
 fi
 if ((stale)); then
   echo >&2
-  echo "Generated files were stale: see the differences above. They have been generated anew; commit them with the change that needs them." >&2
+  echo "Generated files were stale: see the differences above. They are up to date now; commit them with your change." >&2
   exit 1
 fi
-echo "==> generated files are fresh"
+echo "==> generated files are up to date"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demo: a Kubernetes cluster, the manager in it, a question, tool containers, an answer. Exits 0 only if the Turn
-# succeeded.
+# The demo: brings up a Kubernetes cluster, deploys the manager and runs one Turn, whose tools run in containers. Exits
+# with 0 only if the Turn succeeded.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -26,18 +26,18 @@ start_cluster
 load_images
 deploy
 
-say "a namespace for the demo, with restricted pods"
+say "creating the namespace $namespace, with the Pod Security Standard restricted"
 kube create namespace "$namespace" --dry-run=client -o yaml | kube apply -f - >/dev/null
 kube label namespace "$namespace" pod-security.kubernetes.io/enforce=restricted --overwrite >/dev/null
 kube -n "$namespace" delete --ignore-not-found -f "$repo/config/samples/answer" -f "$repo/config/samples/turn.yaml" -f "$repo/config/samples/session.yaml" >/dev/null
 
 say "applying config/samples: a Model, five Tools, a Harness, an Agent, a Session and a Turn"
 kube -n "$namespace" apply --server-side -k "$repo/config/samples" | sed 's/^/        /'
-say "the user asks: $(kube -n "$namespace" get turn "$turn" -o jsonpath='{.spec.input}')"
+say "the user message: $(kube -n "$namespace" get turn "$turn" -o jsonpath='{.spec.input}')"
 watch_turn
 
 kube -n "$namespace" wait --for=condition=WaitingForToolResults "turn/$turn" --timeout=120s --request-timeout=0 >/dev/null
-say "the Turn waits for the traveller; nothing runs and nothing is written meanwhile. Answering with config/samples/answer:"
+say "the Turn waits for a client result; no pod runs and nothing is written meanwhile. Applying config/samples/answer:"
 kube -n "$namespace" apply --server-side -f "$repo/config/samples/answer" | sed 's/^/        /'
 kube -n "$namespace" wait --for=condition=Finished "turn/$turn" --timeout=120s --request-timeout=0 >/dev/null
 finish
@@ -45,19 +45,19 @@ finish
 succeeded=$(kube -n "$namespace" get turn "$turn" -o jsonpath='{.status.conditions[?(@.type=="Succeeded")].status}')
 if [ "$succeeded" != True ]; then
   kube -n "$namespace" get turn "$turn" -o yaml
-  die "the Turn did not succeed; its status is above, the manager's log is: kubectl -n capstan-system logs deployment/capstan-manager"
+  die "the Turn did not succeed; its status is above. Read the manager's log with: kubectl -n capstan-system logs deployment/capstan-manager"
 fi
-say "the answer:"
+say "the response:"
 printf '\n%s\n\n' "$(kube -n "$namespace" get turn "$turn" -o jsonpath='{.status.output}')"
 kube -n "$namespace" get turns,sessions,models,tools
 cat <<TEXT
 
-To look further:
+Next steps:
   export KUBECONFIG=$KUBECONFIG
   alias kubectl=$kubectl_bin
   kubectl -n $namespace get turn $turn -o yaml          # the plan, the calls, the conditions
-  kubectl -n $namespace get journalentries              # the log that decided every step
+  kubectl -n $namespace get journalentries              # the journal, with one entry for each closed step
   kubectl -n $namespace get jobs,pods                   # the tool containers
   kubectl explain turn.spec
-  make demo-down                                        # leaves nothing behind
+  make demo-down                                        # removes what the demo created
 TEXT

@@ -6,16 +6,16 @@ usage() {
   cat <<'USAGE'
 usage: hack/e2e.sh [options] [-- options of ginkgo]
 
-  --name NAME          the local cluster of hack/cluster to use (default: default); brought up when it is not
-  --kubeconfig FILE    use that cluster instead of a local one; its nodes must have the images capstan.dev/*:dev
-  --procs N            how many specs run at the same time (default: 3)
+  --name NAME          the local cluster of hack/cluster to use (default: default); brought up if it does not run
+  --kubeconfig FILE    use this cluster instead of a local one; its nodes must have the images capstan.dev/*:dev
+  --procs N            the number of specs that run at the same time (default: 3)
   --focus REGEXP       run only the specs whose name matches
-  --load               run the specs under load instead of the others, one at a time (many minutes; the machine should be idle)
-  --no-deploy          leave cluster, images and manager as they are, only run the specs
-  --deploy-only        run no specs
+  --load               run only the specs under load, one at a time (takes many minutes; the machine should be idle)
+  --no-deploy          run the specs only; change neither the cluster nor the images nor the manager
+  --deploy-only        deploy the manager, and run no specs
   --down               take the local cluster down afterwards
 
-The variable KUBECONFIG is not read: the suite restarts and kills the manager it finds.
+The script ignores the variable KUBECONFIG, because the suite restarts and kills the manager of its cluster.
 USAGE
 }
 
@@ -40,11 +40,11 @@ done
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 if [ -n "$kubeconfig" ] && [ "$down" = yes ]; then
-  echo "--down is for local clusters; it does not go with --kubeconfig" >&2
+  echo "--down takes down a local cluster; it cannot be combined with --kubeconfig" >&2
   exit 2
 fi
 
-# progress names a step, with the seconds since the start.
+# progress prints the name of a step, with the seconds since the start.
 progress() { printf '==> [%3ds] %s\n' "$SECONDS" "$*"; }
 cluster() { go -C hack/cluster run . --name "$name" "$@"; }
 
@@ -83,7 +83,7 @@ if [ "$deploy" = yes ]; then
   progress "applying config/default"
   k apply --server-side --force-conflicts -k config/default
   k wait --for=condition=Established --timeout=60s -f config/crd/bases
-  # The tag of the image never changes: its content decides whether the manager must be restarted.
+  # The tag of the image never changes. The digest in an annotation restarts the manager if the image has changed.
   image=$(sha256sum "$work/manager.tar" | cut -c1-16)
   k -n capstan-system patch deployment capstan-manager --patch \
     "{\"spec\":{\"template\":{\"metadata\":{\"annotations\":{\"capstan.dev/e2e-image\":\"$image\"}}}}}"
@@ -101,7 +101,7 @@ fi
 
 progress "building the suite"
 ginkgo=$(go -C hack/tools tool -n ginkgo)
-# Without C, as the images and the other suites: what they share is compiled already.
+# Without cgo, as the images and the other suites: the build cache has their shared packages already.
 CGO_ENABLED=0 "$ginkgo" build --tags=e2e -o "$work/e2e.test" ./test/e2e
 colour=
 [ -t 1 ] || colour=--no-color

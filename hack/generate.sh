@@ -24,7 +24,7 @@ objects() {
   replace "$out/zz_generated.deepcopy.go" api/v1alpha1/zz_generated.deepcopy.go
 }
 
-# The generator knows no other place for its output than the tree.
+# This generator can write only into the working tree.
 applyconfigurations() {
   echo "==> generating apply configurations"
   local directory=api/applyconfiguration file
@@ -40,7 +40,7 @@ applyconfigurations() {
   done
   find "$out/applyconfiguration" -type f | while read -r file; do
     if [[ ! -e api/${file#"$out/"} ]]; then
-      echo "    api/${file#"$out/"} is gone"
+      echo "    removed api/${file#"$out/"}"
     fi
   done
 }
@@ -53,7 +53,7 @@ manifests() {
   local file
   for file in config/crd/bases/*.yaml; do
     if [[ ! -e $out/bases/${file##*/} ]]; then
-      echo "    $file is gone"
+      echo "    removed $file"
       rm "$file"
     fi
   done

@@ -1,42 +1,42 @@
-# Shared by the scripts of this folder: which cluster they work on, and how they say what they do. Source it; do not run
-# it.
+# Functions that the scripts of this folder share: choosing a cluster, deploying Capstan, printing progress. Source this
+# file; do not run it.
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 began=$SECONDS
 
-# say STEP: one line of progress, with the seconds since the script began.
+# say STEP prints one line of progress, with the seconds since the script began.
 say() { printf '\033[1m[%3ds]\033[0m %s\n' "$((SECONDS - began))" "$*"; }
 
-# die MESSAGE: end with an error that says what to do.
+# die MESSAGE prints an error, which names what to do, and exits.
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-# cluster VERB...: the development cluster's own command.
+# cluster VERB... runs the command of the local cluster.
 cluster() { go -C "$repo/hack/cluster" run . "$@"; }
 
-# choose_cluster sets kind_of_cluster (given, kind or own), KUBECONFIG and kubectl. KUBECONFIG given by the user wins;
-# then a kind that can run; then the cluster that this repository builds itself.
+# choose_cluster sets cluster_type, and KUBECONFIG where it is known: the cluster of the user's KUBECONFIG (existing)
+# comes first, then a kind cluster where kind and Docker work (kind), then the one that hack/cluster builds (local).
 choose_cluster() {
   if [ -n "${KUBECONFIG:-}" ]; then
-    kind_of_cluster=given
+    cluster_type=existing
   elif command -v kind >/dev/null && docker info >/dev/null 2>&1; then
-    kind_of_cluster=kind
+    cluster_type=kind
     KUBECONFIG=${XDG_CACHE_HOME:-$HOME/.cache}/capstan/kind.kubeconfig
   else
-    # Where its kubeconfig is, the cluster says once it runs.
-    kind_of_cluster=own
+    # start_cluster sets KUBECONFIG: the path is known once the cluster runs.
+    cluster_type=local
     return
   fi
   export KUBECONFIG
 }
 
-# start_cluster brings the chosen cluster up, and sets kubectl.
+# start_cluster brings the chosen cluster up, and sets KUBECONFIG and kubectl_bin.
 start_cluster() {
-  case $kind_of_cluster in
-    given) say "using the cluster of KUBECONFIG=$KUBECONFIG" ;;
+  case $cluster_type in
+    existing) say "using the cluster of KUBECONFIG=$KUBECONFIG" ;;
     kind)
       kind get clusters 2>/dev/null | grep -qx capstan || { say "creating the kind cluster capstan"; mkdir -p "$(dirname "$KUBECONFIG")"; kind create cluster --name capstan --kubeconfig "$KUBECONFIG"; }
       kind export kubeconfig --name capstan --kubeconfig "$KUBECONFIG" >/dev/null 2>&1 ;;
-    own)
+    local)
       say "starting a single-node Kubernetes (the first time builds it from source: about 8 minutes on two cores)"
       cluster up
       KUBECONFIG=$(cluster kubeconfig)
@@ -45,51 +45,51 @@ start_cluster() {
   find_kubectl
 }
 
-# find_kubectl prefers the kubectl that was built with the cluster.
+# find_kubectl sets kubectl_bin. It prefers the kubectl that was built with the cluster.
 find_kubectl() {
   local built
-  if [ "$kind_of_cluster" = own ]; then
+  if [ "$cluster_type" = local ]; then
     built=$(cluster assets)/kubectl
     [ -x "$built" ] && kubectl_bin=$built
   fi
   [ -n "${kubectl_bin:-}" ] || kubectl_bin=$(command -v kubectl) || die "kubectl is not installed; install it, or unset KUBECONFIG to use the repository's own cluster"
 }
 
-# kube ARGS...: kubectl that never hangs on a dead cluster.
+# kube ARGS... runs kubectl with a timeout, because a cluster may not respond.
 kube() { "$kubectl_bin" --request-timeout=30s "$@"; }
 
-# load_images builds the project's images and puts them where the cluster finds them.
+# load_images builds the images and loads them into the cluster.
 load_images() {
   local out=${XDG_CACHE_HOME:-$HOME/.cache}/capstan/images tarball
   say "building the images"
-  if [ "$kind_of_cluster" = own ]; then
+  if [ "$cluster_type" = local ]; then
     cluster images --repo-root "$repo" --out "$out" --load
     return
   fi
   cluster images --repo-root "$repo" --out "$out"
   for tarball in "$out"/*.tar; do
-    if [ "$kind_of_cluster" = kind ]; then
+    if [ "$cluster_type" = kind ]; then
       kind load image-archive --name capstan "$tarball"
     elif [ -n "${LOAD_IMAGE:-}" ]; then
       $LOAD_IMAGE "$tarball"
     else
-      say "  $tarball: make sure that the cluster has it, or set LOAD_IMAGE to a command that loads a tarball"
+      say "  $tarball: load it into the cluster yourself, or set LOAD_IMAGE to a command that does"
     fi
   done
 }
 
-# deploy installs Capstan as users do, and waits until the new manager leads.
+# deploy installs Capstan as users do, and waits until the new manager is available.
 deploy() {
   local before
   say "installing Capstan: kubectl apply --server-side -k config/default"
   before=$(kube -n capstan-system get deployment capstan-manager --ignore-not-found -o name)
   kube apply --server-side --force-conflicts -k "$repo/config/default" | sed 's/^/        /'
-  # The images' tag never changes, so that a manager that was there before runs the old one until it is told.
+  # The tag of the images never changes, so a manager that ran before must be restarted to run the new image.
   [ -z "$before" ] || kube -n capstan-system rollout restart deployment/capstan-manager >/dev/null
   kube -n capstan-system rollout status deployment/capstan-manager --timeout=180s --request-timeout=0 | sed 's/^/        /' || explain_rollout
 }
 
-# explain_rollout ends with what keeps the manager from starting.
+# explain_rollout exits with the reason why the manager does not start.
 explain_rollout() {
   local why
   why=$(kube -n capstan-system get pods -o jsonpath='{range .items[*].status.containerStatuses[*]}{.state.waiting.reason}{" "}{.state.waiting.message}{"\n"}{end}' || true)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Removes Capstan from a cluster without cutting off a Turn: the running ones end first, then the manager goes, then
-# what belongs to it, and the CustomResourceDefinitions last. It may be run again at any point, and on a cluster where
-# parts are missing.
+# Removes Capstan from a cluster without interrupting a Turn: running Turns end first; then the manager, its other
+# objects and, last, the CustomResourceDefinitions are deleted. It can be run again after a failure, and on a partial
+# installation.
 set -euo pipefail
 
 usage() {
@@ -9,8 +9,8 @@ usage() {
 usage: hack/undeploy.sh [options]
 
   --wait SECONDS       how long to wait for running Turns to end, queued ones included (default: 60)
-  --cancel             then cancel those that have not ended; without it, nothing is removed while a Turn runs
-  --force              do not care about running Turns: they are deleted where they stand
+  --cancel             then cancel the Turns that have not ended; without it, nothing is removed while a Turn runs
+  --force              delete running Turns without waiting for them
   --definitions-only   remove only the CustomResourceDefinitions, and with them every object of their kinds
 
 The variable KUBECTL names the kubectl to use, KUBECONFIG the cluster.
@@ -36,11 +36,12 @@ kubectl=${KUBECTL:-kubectl}
 
 say() { printf '==> %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
-# A dead cluster must not hang the script.
+# kube runs kubectl with a timeout, because a cluster may not respond.
 kube() { "$kubectl" --request-timeout=30s "$@"; }
-# A command that waits by itself needs more time than one request may take.
+# kube_waiting runs a command that has a timeout of its own, which may be longer than that of one request.
 kube_waiting() { "$kubectl" --request-timeout=0 "$@"; }
-# served reports whether a kind is defined. If that cannot be read the script ends: an error is not an absent kind.
+# served reports whether a kind is defined. It exits if the definition cannot be read, because an error does
+# not mean that the kind is absent.
 served() {
   local found
   found=$(kube get "customresourcedefinitions/$1.capstan.dev" --ignore-not-found -o name) ||
@@ -48,8 +49,8 @@ served() {
   [ -n "$found" ]
 }
 
-# active lists the Sessions in which a Turn runs: namespace, Session, Turn. A Session with queued Turns names the next
-# one with the same write that releases the last, so that no gap is taken for the end.
+# active lists the Sessions in which a Turn runs: namespace, Session, Turn. The write that releases a Turn names the
+# next queued one, so a Session with queued Turns never appears to be idle.
 active() {
   served sessions || return 0
   kube get sessions.capstan.dev --all-namespaces -o go-template='{{range .items}}{{$meta := .metadata}}{{with .status}}{{with .activeTurn}}{{$meta.namespace}} {{$meta.name}} {{.name}}{{"\n"}}{{end}}{{end}}{{end}}'
@@ -61,8 +62,8 @@ unfinished() {
   kube get turns.capstan.dev --all-namespaces -o go-template='{{range .items}}{{$ended := false}}{{with .status}}{{range .conditions}}{{if and (eq .type "Finished") (eq .status "True")}}{{$ended = true}}{{end}}{{end}}{{end}}{{if not $ended}}{{.metadata.namespace}} {{.metadata.name}}{{"\n"}}{{end}}{{end}}'
 }
 
-# drain waits until no Session has a running Turn, for so many seconds at most from the first look on. A list that cannot
-# be read is read again.
+# drain SECONDS waits until no Session has a running Turn, at most that long after the first successful list. It lists
+# again after an error.
 drain() {
   local deadline=$((SECONDS + $1)) looked=no left space session turn
   while true; do
@@ -80,12 +81,12 @@ drain() {
       return 1
     fi
     say "running Turns: $(wc -l <<<"$left"); waiting $((deadline - SECONDS)) s at most, first for $turn in namespace $space"
-    # A Session that goes meanwhile is no error: the list is made anew.
+    # An error is ignored: the Session may have been deleted, and the loop lists again.
     kube_waiting -n "$space" wait "sessions.capstan.dev/$session" --for=jsonpath='{.status.phase}'=Idle --timeout="$((deadline - SECONDS))s" >/dev/null 2>&1 || true
   done
 }
 
-# cancel_all asks every Turn that has not ended to end, the queued ones too, so that none begins meanwhile.
+# cancel_all cancels every Turn that has not ended, queued Turns too, so that none of them starts.
 cancel_all() {
   local space turn
   while read -r space turn; do
@@ -95,7 +96,7 @@ cancel_all() {
   done <<<"$(unfinished)"
 }
 
-# settle ends the running Turns, or ends the script.
+# settle waits for the running Turns to end, or cancels them. It exits if some still run.
 settle() {
   local left available
   left=$(active)
@@ -104,13 +105,13 @@ settle() {
     return
   fi
   if [ "$force" = yes ]; then
-    say "running Turns: $(wc -l <<<"$left"); they are deleted where they stand (--force)"
+    say "running Turns: $(wc -l <<<"$left"); deleting them without waiting (--force)"
     return
   fi
   available=$(kube -n "$namespace" get deployment/capstan-manager --ignore-not-found -o jsonpath='{.status.availableReplicas}')
   if [ -z "$available" ]; then
     printf '%s\n' "$left" >&2
-    die "Turns run in these Sessions (namespace, Session, Turn), and no manager is there to end them. Start the manager, or use --force to delete them where they stand"
+    die "Turns run in these Sessions (namespace, Session, Turn), and the manager, which would end them, is not available. Start the manager, or use --force to delete them without waiting"
   fi
   if drain "$patience"; then
     return
@@ -120,11 +121,11 @@ settle() {
     drain 60 && return
   fi
   active >&2
-  die "Turns still run in these Sessions (namespace, Session, Turn); nothing was removed. Wait longer with --wait, cancel them with --cancel, or delete them where they stand with --force"
+  die "Turns still run in these Sessions (namespace, Session, Turn); nothing was removed. Wait longer with --wait, cancel them with --cancel, or delete them without waiting with --force"
 }
 
-# tell prints the objects that are about to be deleted.
-tell() {
+# announce prints the numbers of objects that are about to be deleted.
+announce() {
   local kind count found=
   for kind in sessions turns toolresults journalentries harnesses agents models tools; do
     if served "$kind"; then
@@ -133,22 +134,22 @@ tell() {
     fi
   done
   if [ -n "$found" ]; then
-    say "this deletes, in all namespaces:${found%,}"
+    say "deleting, in all namespaces:${found%,}"
   else
-    say "no kind of Capstan is defined"
+    say "the cluster has no CustomResourceDefinition of Capstan"
   fi
 }
 
-# remove_sessions deletes the conversations while the manager is still there to do what belongs to their end.
+# remove_sessions deletes the Sessions while the manager still runs and can remove their finalizers.
 remove_sessions() {
   if served sessions && [ "$force" = no ]; then
     say "deleting the Sessions"
     kube_waiting delete sessions.capstan.dev --all --all-namespaces --timeout=120s >/dev/null ||
-      die "some Sessions are not gone after two minutes: see their metadata.finalizers, and the manager's log. Run this again"
+      die "some Sessions still exist after two minutes: see their metadata.finalizers and the manager's log, then run this again"
   fi
 }
 
-# stop_manager takes the manager down and waits until it is gone.
+# stop_manager scales the manager to zero and waits until its pods are deleted.
 stop_manager() {
   if [ -n "$(kube -n "$namespace" get deployment/capstan-manager --ignore-not-found -o name)" ]; then
     say "stopping the manager"
@@ -157,9 +158,9 @@ stop_manager() {
   fi
 }
 
-# remove_parts deletes everything of config/default but the CustomResourceDefinitions.
-remove_parts() {
-  say "deleting the manager's namespace, its account and the roles"
+# remove_installation deletes the objects of config/default, except the CustomResourceDefinitions.
+remove_installation() {
+  say "deleting the manager's namespace, its ServiceAccount and the roles"
   kube kustomize "$root/config/default" | awk '
     function flush() { if (doc != "" && !definition) printf "%s---\n", doc; doc = ""; definition = 0 }
     /^---$/ { flush(); next }
@@ -168,12 +169,12 @@ remove_parts() {
     END { flush() }' | kube_waiting delete --ignore-not-found --timeout=120s -f - | sed 's/^/    /'
 }
 
-# remove_made deletes the objects that the manager has made in users' namespaces and that have no owner: the account of
-# tool pods and the NetworkPolicy of tools without network. One that a user has made lacks the label, and stays.
-remove_made() {
+# remove_managed_objects deletes the objects without an owner that the manager created in users' namespaces: the
+# ServiceAccount of tool pods and the NetworkPolicy of tools without network. Objects of users lack the label, and stay.
+remove_managed_objects() {
   local object
   for object in serviceaccounts/capstan-tool networkpolicies.networking.k8s.io/capstan-network-none; do
-    say "deleting each ${object#*/} that the manager has made"
+    say "deleting each ${object#*/} that the manager created"
     kube_waiting delete "${object%/*}" --all-namespaces --selector app.kubernetes.io/managed-by=capstan \
       --field-selector "metadata.name=${object#*/}" --timeout=120s | sed 's/^/    /'
   done
@@ -184,13 +185,13 @@ remove_definitions() {
   kube_waiting delete --ignore-not-found --timeout=120s -k "$root/config/crd" | sed 's/^/    /'
 }
 
-tell
+announce
 settle
 if [ "$all" = yes ]; then
   remove_sessions
   stop_manager
-  remove_made
-  remove_parts
+  remove_managed_objects
+  remove_installation
 fi
 remove_definitions
 say "done"

@@ -4,13 +4,13 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# A checkout that belongs to another user is no reason to fail.
+# Without safe.directory, git refuses a checkout that belongs to another user.
 repository() { git -c safe.directory="$root" -C "$root" "$@" 2>/dev/null; }
 
 command -v git >/dev/null || exit 0
 commit=$(repository rev-parse HEAD) || exit 0
 date=$(TZ=UTC repository show --no-patch --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd HEAD)
-# describe looks at contents, not at times: a file that was only touched is no change.
+# describe compares contents, not times: a file with a new time alone does not make the tree dirty.
 version=$(repository describe --tags --match 'v*' --always --abbrev=12 --dirty)
 [[ $version == v* ]] || version=v0.0.0-dev.$version
 package=github.com/capstan-dev/capstan/internal/version

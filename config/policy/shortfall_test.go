@@ -120,7 +120,7 @@ func TestTheVersionIsThatOfTheInstall(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := kustomization.CommonAnnotations[policy.AnnotationVersion]; got != strconv.Itoa(policy.Version) {
-		t.Errorf("kustomization.yaml says %q, and the manager %d", got, policy.Version)
+		t.Errorf("kustomization.yaml has %q, and the manager %d", got, policy.Version)
 	}
 }
 

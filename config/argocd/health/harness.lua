@@ -1,4 +1,4 @@
--- The health of a Harness, for Argo CD. It has the conditions Ready and, where only another spec helps, Stalled.
+-- The health of a Harness, for Argo CD. Its conditions are Ready and, if only a new spec helps, Stalled.
 local health = { status = "Progressing", message = "Waiting for the manager." }
 local status = obj.status
 if status == nil or status.conditions == nil then
@@ -19,7 +19,7 @@ for _, condition in ipairs(status.conditions) do
     if condition.status == "True" then
       health.status = "Healthy"
     elseif condition.reason == "Archived" then
-      -- Somebody put it out of use on purpose, and only somebody can take it back.
+      -- A user archived it on purpose, and only a user can activate it again.
       health.status = "Suspended"
     end
   end

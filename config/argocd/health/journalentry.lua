@@ -1,2 +1,2 @@
--- The health of a JournalEntry, for Argo CD. It has no status: once it is written, it is what it is.
+-- The health of a JournalEntry, for Argo CD. It has no status and never changes.
 return { status = "Healthy", message = "" }

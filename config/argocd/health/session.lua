@@ -1,4 +1,4 @@
--- The health of a Session, for Argo CD. It has the conditions Ready and, where only another spec helps, Stalled.
+-- The health of a Session, for Argo CD. Its conditions are Ready and, if only a new spec helps, Stalled.
 local health = { status = "Progressing", message = "Waiting for the manager." }
 local status = obj.status
 if status == nil or status.conditions == nil then

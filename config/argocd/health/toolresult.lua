@@ -1,4 +1,4 @@
--- The health of a ToolResult, for Argo CD. It is Healthy once it is part of its Turn, and Degraded when it never will be.
+-- The health of a ToolResult, for Argo CD. Healthy once its Turn has accepted it, Degraded if it was refused.
 local health = { status = "Progressing", message = "Waiting for the manager." }
 if obj.status == nil or obj.status.conditions == nil then
   return health

@@ -1,5 +1,5 @@
--- The health of a Turn, for Argo CD. A Turn that waits for results which people or pipelines must give is Suspended: nothing in the cluster
--- makes it go on. So is one that its spec suspends.
+-- The health of a Turn, for Argo CD. A Turn that waits for client results or approvals is Suspended, because
+-- nothing in the cluster can continue it. So is a Turn whose spec suspends it.
 local health = { status = "Progressing", message = "Waiting for the manager." }
 local status = obj.status
 if status == nil or status.conditions == nil then
