@@ -48,6 +48,7 @@ func TestTidyKeepsOnlyContentWithMoreThanText(t *testing.T) {
 	}
 }
 
+// Rules: LLM-09.
 func TestAMessageHasThePhaseOfTheProvider(t *testing.T) {
 	look := []event.ToolCall{{ID: "1-0", Name: "look"}}
 	comment := Content{Text: "I look.", Phase: event.PhaseCommentary}

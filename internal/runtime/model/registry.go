@@ -90,8 +90,12 @@ func isOpenAI(baseURL string) bool {
 
 // Name is the provider's name of a Model: spec.model, otherwise the name of the object; empty for no Model.
 func Name(m *v1alpha1.Model) string {
-	if m.Spec.Model != "" {
+	switch {
+	case m == nil:
+		return ""
+	case m.Spec.Model != "":
 		return m.Spec.Model
+	default:
+		return m.Name
 	}
-	return m.Name
 }

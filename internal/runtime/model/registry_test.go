@@ -22,6 +22,7 @@ func someModel(provider v1alpha1.ModelProvider) *v1alpha1.Model {
 	return &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Spec: v1alpha1.ModelSpec{Provider: provider}}
 }
 
+// Rules: MODEL-03.
 func TestRegistryGivesTheDriverOfTheProvider(t *testing.T) {
 	registry := Registry{
 		"One": func(*v1alpha1.Model, Access) (Driver, error) { return nil, errors.New("the wrong factory was called") },
@@ -33,6 +34,7 @@ func TestRegistryGivesTheDriverOfTheProvider(t *testing.T) {
 	}
 }
 
+// Rules: MODEL-03.
 func TestTheCodeOfAModelWithoutADriverIsModelUnavailable(t *testing.T) {
 	cause := errors.New("the address is not valid")
 	registry := Registry{"Broken": func(*v1alpha1.Model, Access) (Driver, error) { return nil, cause }}

@@ -17,6 +17,7 @@ func (r reasoner) Reasons(Request) bool { return bool(r) }
 
 func (reasoner) Generate(context.Context, Request) (*Response, error) { return nil, nil }
 
+// Rules: HB-02.
 func TestTimeoutsOfAModel(t *testing.T) {
 	const s = time.Second
 	effort := func(e v1alpha1.ReasoningEffort) *v1alpha1.ModelParameters {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	sdk "github.com/anthropics/anthropic-sdk-go"
@@ -24,7 +23,7 @@ const maxImages = 100
 
 // request is the body of a model call.
 func (d *driver) request(r model.Request) (sdk.MessageNewParams, error) {
-	tools, err := d.toolsOf(r.Tools)
+	tools, err := provider.Tools(r.Tools, d.check, schemaOf, toolOf)
 	if err != nil {
 		return sdk.MessageNewParams{}, err
 	}
@@ -77,26 +76,21 @@ func keep(messages []sdk.MessageParam) {
 // allOf, or anyOf at the top level", github.com/marianfoo/mcp-sap-docs/pull/51).
 var refusedAtTheTop = []string{"allOf", "anyOf", "oneOf"}
 
-// toolsOf are the definitions of tools.
-func (d *driver) toolsOf(definitions []model.ToolDefinition) ([]sdk.ToolUnionParam, error) {
-	var tools []sdk.ToolUnionParam
-	for _, definition := range definitions {
-		if d.own {
-			if err := provider.CheckSchema(name, definition, refusedAtTheTop...); err != nil {
-				return nil, err
-			}
-		}
-		schema, err := schemaOf(definition.InputSchema)
-		if err != nil {
-			return nil, fmt.Errorf("reading the schema of tool %s: %w", definition.Name, err)
-		}
-		tool := sdk.ToolParam{Name: definition.Name, InputSchema: param.Override[sdk.ToolInputSchemaParam](schema)}
-		if definition.Description != "" {
-			tool.Description = param.NewOpt(definition.Description)
-		}
-		tools = append(tools, sdk.ToolUnionParam{OfTool: &tool})
+// check reports what the API refuses of a tool. Other servers differ.
+func (d *driver) check(definition model.ToolDefinition) error {
+	if !d.own {
+		return nil
 	}
-	return tools, nil
+	return provider.CheckSchema(name, definition, refusedAtTheTop...)
+}
+
+// toolOf is the definition of a tool.
+func toolOf(definition model.ToolDefinition, schema json.RawMessage) sdk.ToolUnionParam {
+	tool := sdk.ToolParam{Name: definition.Name, InputSchema: param.Override[sdk.ToolInputSchemaParam](schema)}
+	if definition.Description != "" {
+		tool.Description = param.NewOpt(definition.Description)
+	}
+	return sdk.ToolUnionParam{OfTool: &tool}
 }
 
 // schemaOf is a JSON Schema with the type object, which Anthropic requires. Otherwise it is unchanged.

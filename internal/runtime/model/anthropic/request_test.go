@@ -192,17 +192,11 @@ func normal(t *testing.T, raw []byte) string {
 // TestASchemaThatIsNullIsRefusedBeforeAnythingIsSent: other providers take it for one that allows everything.
 func TestASchemaThatIsNullIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	d := newDouble(t, streams())
-	for _, schema := range []string{"{", "null", "[]", "true"} {
-		r := simple()
-		r.Tools = []model.ToolDefinition{{Name: "odd", InputSchema: json.RawMessage(schema)}}
-		if _, err := d.driver(t, v1alpha1.ModelParameters{}).
-			Generate(t.Context(), r); err == nil ||
-			!strings.Contains(err.Error(), "tool odd") {
-			t.Errorf("%s: %v", schema, err)
-		}
-	}
-	if len(d.got) > 0 {
-		t.Errorf("the server got %d requests", len(d.got))
+	r := simple()
+	r.Tools = []model.ToolDefinition{{Name: "odd", InputSchema: json.RawMessage("null")}}
+	_, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), r)
+	if err == nil || !strings.Contains(err.Error(), "tool odd") || len(d.got) > 0 {
+		t.Errorf("%v after %d requests", err, len(d.got))
 	}
 }
 

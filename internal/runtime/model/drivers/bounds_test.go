@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -15,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
+	"github.com/capstan-dev/capstan/internal/testing/memory"
 )
 
 // wire is how a provider sends things.
@@ -156,15 +156,6 @@ func generate(t testing.TB, name v1alpha1.ModelProvider, answer stream) (*model.
 	)
 }
 
-// allocated is how many bytes a function allocates.
-func allocated(f func()) int {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return int(after.TotalAlloc - before.TotalAlloc)
-}
-
 func TestAStreamIsBoundedBeforeItIsDecoded(t *testing.T) {
 	half := strings.Repeat("x", 300<<10)
 	for name, w := range wires {
@@ -181,7 +172,9 @@ func TestAStreamIsBoundedBeforeItIsDecoded(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %s", name, what), func(t *testing.T) {
 				var got *model.Response
 				var err error
-				used := allocated(func() { got, err = generate(t, name, func() io.Reader { return strings.NewReader(body) }) })
+				used := memory.Allocated(
+					func() { got, err = generate(t, name, func() io.Reader { return strings.NewReader(body) }) },
+				)
 				if got != nil || err == nil || !strings.Contains(err.Error(), "too long") {
 					t.Errorf("Generate = %v, %v", got != nil, err)
 				}

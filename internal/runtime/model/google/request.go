@@ -68,33 +68,38 @@ func single(number *float64) *float32 {
 
 // toolsOf are the definitions of tools.
 func toolsOf(definitions []model.ToolDefinition) ([]*genai.Tool, error) {
-	if len(definitions) == 0 {
-		return nil, nil
-	}
-	functions := make([]*genai.FunctionDeclaration, len(definitions))
-	for i, d := range definitions {
-		// The schema must be that of an object, whose properties are the parameters of the function
-		// (googleapis.github.io/java-genai, FunctionDeclaration.parametersJsonSchema).
-		if err := provider.CheckSchema(name, d); err != nil {
-			return nil, err
-		}
-		schema := map[string]any{"type": "object"}
-		if len(d.InputSchema) > 0 {
-			// The SDK would send an empty request in place of one that is not valid JSON.
-			if err := json.Unmarshal(d.InputSchema, &schema); err != nil {
-				return nil, fmt.Errorf("reading the schema of tool %s: %w", d.Name, err)
-			}
-		}
-		if schema == nil {
-			schema = map[string]any{"type": "object"}
-		}
-		functions[i] = &genai.FunctionDeclaration{
-			Name:                 functionName(d.Name),
-			Description:          d.Description,
-			ParametersJsonSchema: schema,
-		}
+	functions, err := provider.Tools(definitions, check, schemaOf, functionOf)
+	if err != nil || len(functions) == 0 {
+		return nil, err
 	}
 	return []*genai.Tool{{FunctionDeclarations: functions}}, nil
+}
+
+// check reports what Google refuses of a tool. The schema must be that of an object, whose properties are the
+// parameters of the function (googleapis.github.io/java-genai, FunctionDeclaration.parametersJsonSchema).
+func check(definition model.ToolDefinition) error { return provider.CheckSchema(name, definition) }
+
+// schemaOf is a JSON Schema. The SDK would send an empty request in place of one that is not valid JSON.
+func schemaOf(raw json.RawMessage) (map[string]any, error) {
+	schema := map[string]any{"type": "object"}
+	if len(raw) > 0 {
+		if err := json.Unmarshal(raw, &schema); err != nil {
+			return nil, err
+		}
+	}
+	if schema == nil {
+		schema = map[string]any{"type": "object"}
+	}
+	return schema, nil
+}
+
+// functionOf is the definition of a tool.
+func functionOf(definition model.ToolDefinition, schema map[string]any) *genai.FunctionDeclaration {
+	return &genai.FunctionDeclaration{
+		Name:                 functionName(definition.Name),
+		Description:          definition.Description,
+		ParametersJsonSchema: schema,
+	}
 }
 
 // functionName is the name of a tool in the form that Google accepts: it does not begin with a digit.

@@ -147,20 +147,6 @@ func TestASchemaThatIsNoObjectIsFoundBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-func TestASchemaThatIsNoJSON(t *testing.T) {
-	r := question()
-	r.Tools = []model.ToolDefinition{{Name: "broken", InputSchema: json.RawMessage(`[`)}}
-	server := providertest.Serve(t, providertest.Answer{Body: hello})
-	if answer, err := driverOf(
-		t,
-		server,
-		Options{},
-	).Generate(t.Context(), r); answer != nil || err == nil ||
-		len(server.Seen()) != 0 {
-		t.Errorf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
-	}
-}
-
 func TestNamesOfFunctions(t *testing.T) {
 	for tool, function := range map[string]string{
 		"look": "look", "2nd": "_2nd", "a-b": "a-b", strings.Repeat("1", 63): "_" + strings.Repeat("1", 63),
@@ -317,7 +303,7 @@ func TestAnInvalidImageIsRefused(t *testing.T) {
 			if answer != nil || err == nil || len(server.Seen()) != 0 {
 				t.Fatalf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
 			}
-			tellsNothing(t, err)
+			providertest.TellsNothing(t, err, secrets...)
 		})
 	}
 }

@@ -275,7 +275,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			if code := model.CodeOf(err); code != test.code {
 				t.Errorf("%q has the code %s, want %s", err, code, test.code)
 			}
-			tellsNothing(t, err)
+			providertest.TellsNothing(t, err, secrets...)
 		})
 	}
 }
@@ -293,7 +293,7 @@ func TestMalformedResponses(t *testing.T) {
 			t.Errorf("%s: Generate = %+v, %v", chunk, got, err)
 			continue
 		}
-		tellsNothing(t, err)
+		providertest.TellsNothing(t, err, secrets...)
 	}
 }
 

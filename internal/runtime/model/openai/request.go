@@ -2,7 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -23,7 +22,7 @@ const (
 
 // request is the body of a model call.
 func (d *driver) request(r model.Request) (sdk.ChatCompletionNewParams, error) {
-	tools, err := d.toolsOf(r.Tools)
+	tools, err := provider.Tools(r.Tools, d.check, schemaOf, toolOf)
 	if err != nil {
 		return sdk.ChatCompletionNewParams{}, err
 	}
@@ -68,26 +67,21 @@ func (d *driver) limit(body *sdk.ChatCompletionNewParams) {
 // servers differ.
 var refusedAtTheTop = []string{"allOf", "anyOf", "enum", "not", "oneOf"}
 
-// toolsOf are the definitions of tools.
-func (d *driver) toolsOf(definitions []model.ToolDefinition) ([]sdk.ChatCompletionToolUnionParam, error) {
-	var tools []sdk.ChatCompletionToolUnionParam
-	for _, definition := range definitions {
-		if d.own {
-			if err := provider.CheckSchema(name, definition, refusedAtTheTop...); err != nil {
-				return nil, err
-			}
-		}
-		schema, err := schemaOf(definition.InputSchema)
-		if err != nil {
-			return nil, fmt.Errorf("reading the schema of tool %s: %w", definition.Name, err)
-		}
-		function := shared.FunctionDefinitionParam{Name: definition.Name, Parameters: schema}
-		if definition.Description != "" {
-			function.Description = param.NewOpt(definition.Description)
-		}
-		tools = append(tools, sdk.ChatCompletionFunctionTool(function))
+// check reports what OpenAI refuses of a tool.
+func (d *driver) check(definition model.ToolDefinition) error {
+	if !d.own {
+		return nil
 	}
-	return tools, nil
+	return provider.CheckSchema(name, definition, refusedAtTheTop...)
+}
+
+// toolOf is the definition of a tool.
+func toolOf(definition model.ToolDefinition, schema shared.FunctionParameters) sdk.ChatCompletionToolUnionParam {
+	function := shared.FunctionDefinitionParam{Name: definition.Name, Parameters: schema}
+	if definition.Description != "" {
+		function.Description = param.NewOpt(definition.Description)
+	}
+	return sdk.ChatCompletionFunctionTool(function)
 }
 
 // schemaOf is a JSON Schema with the type object and its properties, which OpenAI requires.

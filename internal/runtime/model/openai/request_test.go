@@ -128,16 +128,6 @@ func TestTools(t *testing.T) {
 			{"type": "function", "function": {"name": "none", "parameters": {"type": "object", "properties": {}}}}
 		]
 	}`)
-	r.Tools = []model.ToolDefinition{{Name: "broken", InputSchema: json.RawMessage(`[`)}}
-	server := providertest.Serve(t, providertest.Answer{Body: hello})
-	if answer, err := driverOf(
-		t,
-		server,
-		Options{},
-	).Generate(t.Context(), r); answer != nil || err == nil ||
-		len(server.Seen()) != 0 {
-		t.Errorf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
-	}
 }
 
 // TestAConversation has one of everything: a transcript that several providers have made.

@@ -2,10 +2,10 @@ package openai
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/responses"
+	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -19,7 +19,7 @@ const kindEncrypted = "encrypted_content"
 // request is the body of a model call. The system prompt is a message: as instructions it would come back with several
 // events of the stream.
 func (d *responsesDriver) request(r model.Request) (responses.ResponseNewParams, error) {
-	tools, err := d.tools(r.Tools)
+	tools, err := provider.Tools(r.Tools, d.check, schemaOf, responsesTool)
 	if err != nil {
 		return responses.ResponseNewParams{}, err
 	}
@@ -60,26 +60,13 @@ func (d *responsesDriver) effort(body *responses.ResponseNewParams) {
 	}
 }
 
-// tools are the definitions of tools. Without strict being false the API would rewrite their schemas.
-func (d *responsesDriver) tools(definitions []model.ToolDefinition) ([]responses.ToolUnionParam, error) {
-	var tools []responses.ToolUnionParam
-	for _, definition := range definitions {
-		if d.own {
-			if err := provider.CheckSchema(name, definition, refusedAtTheTop...); err != nil {
-				return nil, err
-			}
-		}
-		schema, err := schemaOf(definition.InputSchema)
-		if err != nil {
-			return nil, fmt.Errorf("reading the schema of tool %s: %w", definition.Name, err)
-		}
-		tool := responses.ToolParamOfFunction(definition.Name, schema, false)
-		if definition.Description != "" {
-			tool.OfFunction.Description = param.NewOpt(definition.Description)
-		}
-		tools = append(tools, tool)
+// responsesTool is the definition of a tool. Without strict being false the API would rewrite its schema.
+func responsesTool(definition model.ToolDefinition, schema shared.FunctionParameters) responses.ToolUnionParam {
+	tool := responses.ToolParamOfFunction(definition.Name, schema, false)
+	if definition.Description != "" {
+		tool.OfFunction.Description = param.NewOpt(definition.Description)
 	}
-	return tools, nil
+	return tool
 }
 
 // input is the conversation, the system prompt first.

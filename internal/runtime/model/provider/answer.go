@@ -87,7 +87,9 @@ func Stopped(provider string, r model.Response) (*model.Response, error) {
 // NoAnswer is the error of a provider that ended its response before any content, with the provider's word for the
 // reason.
 func NoAnswer(provider, kind string, transient bool) error {
-	e := &Error{Provider: provider, Kind: SafeCode(kind, ""), text: provider + " returned no response", transient: transient}
+	e := &Error{
+		Provider: provider, Kind: SafeCode(kind, ""), text: provider + " returned no response", transient: transient,
+	}
 	if e.Kind != "" {
 		e.text += ": " + e.Kind
 	}

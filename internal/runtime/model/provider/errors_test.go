@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
+// Rules: ERR-02.
 func TestTheCodesOfStatusErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		status int

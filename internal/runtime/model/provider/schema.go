@@ -43,3 +43,25 @@ func CheckSchema(provider string, d model.ToolDefinition, refused ...string) err
 		elsewhere: true,
 	}
 }
+
+// Tools returns the definitions of tools in the form of an API. check reports what the provider refuses of one;
+// schemaOf and toolOf return the form of a schema, and of a tool that has it.
+func Tools[S, T any](
+	definitions []model.ToolDefinition,
+	check func(model.ToolDefinition) error,
+	schemaOf func(json.RawMessage) (S, error),
+	toolOf func(model.ToolDefinition, S) T,
+) ([]T, error) {
+	var tools []T
+	for _, d := range definitions {
+		if err := check(d); err != nil {
+			return nil, err
+		}
+		schema, err := schemaOf(d.InputSchema)
+		if err != nil {
+			return nil, fmt.Errorf("reading the schema of tool %s: %w", d.Name, err)
+		}
+		tools = append(tools, toolOf(d, schema))
+	}
+	return tools, nil
+}

@@ -27,6 +27,7 @@ func (p paced) Generate(ctx context.Context, r model.Request) (*model.Response, 
 	return &model.Response{Text: "whole"}, nil
 }
 
+// Rules: HB-02.
 func TestACallThatStallsIsEnded(t *testing.T) {
 	bounds := model.Timeouts{FirstContent: 10 * time.Second, Idle: 4 * time.Second, Call: 30 * time.Second}
 	const s = time.Second

@@ -93,6 +93,7 @@ func TestDriverDoesNotFollowChangesOfTheObject(t *testing.T) {
 	}
 }
 
+// Rules: SIM-01.
 func TestText(t *testing.T) {
 	four := int32(4)
 	many := int32(40)
@@ -180,6 +181,7 @@ func TestErrorIsThatOfTheScript(t *testing.T) {
 	}
 }
 
+// Rules: SIM-01.
 func TestToolCallsByIteration(t *testing.T) {
 	conditional := []v1alpha1.SimulatedRule{
 		{Contains: "count", Sequence: []v1alpha1.SimulatedStep{step("count"), step(), step("count", "add")}},

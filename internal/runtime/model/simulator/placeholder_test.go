@@ -15,6 +15,7 @@ func expandIn(text string, messages ...event.Message) string {
 	return newExpander(currentTurn(messages, "the-turn")).expand(text)
 }
 
+// Rules: SIM-01.
 func TestExpand(t *testing.T) {
 	for name, test := range map[string]struct {
 		text     string

@@ -41,9 +41,9 @@ func APIs() []API {
 func (a API) Loop(tool, arguments string) *Double {
 	calls := func(id string) Part { return Part{Call: &Call{ID: id, Name: tool, Arguments: arguments}} }
 	return &Double{Dialect: a.Dialect, Repeats: true, Script: []Step{
-		{thought("sleep"), says("Let me rest."), calls("call_a"), calls("call_b")},
+		{thought("sleep"), saidText("Let me rest."), calls("call_a"), calls("call_b")},
 		{thought("dreams"), calls("call_c")},
-		{thought("words"), says("Good morning.")},
+		{thought("words"), saidText("Good morning.")},
 	}}
 }
 

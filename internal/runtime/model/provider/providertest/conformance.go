@@ -30,6 +30,8 @@ func Conform(t *testing.T, s Subject) {
 	t.Run("images of tools", func(t *testing.T) { imagesOfTools(t, s) })
 	t.Run("many images", func(t *testing.T) { manyImages(t, s) })
 	t.Run("a call that ends with its context", func(t *testing.T) { endsWithContext(t, s) })
+	t.Run("a server that fails", func(t *testing.T) { fails(t, s) })
+	t.Run("a broken schema", func(t *testing.T) { brokenSchema(t, s) })
 	t.Run("no server", func(t *testing.T) { noServer(t, s) })
 	t.Run("what arrives", func(t *testing.T) { progressReported(t, s) })
 }
@@ -105,7 +107,7 @@ func streams(t *testing.T, s Subject) {
 func withoutReasoning(t *testing.T, s Subject) {
 	refusal := s.Dialect.Check(&Double{Dialect: s.Dialect}, stripReasoning(t, s))
 	if refusal == nil || refusal.Status != http.StatusBadRequest {
-		t.Fatalf("the double takes a step without the reasoning of the one before: %+v", refusal)
+		t.Fatalf("the double accepts a step without the reasoning of the one before: %+v", refusal)
 	}
 }
 
@@ -225,7 +227,7 @@ func tooMuchReasoning(t *testing.T, s Subject) {
 
 // steered: the user says something within the loop, and later.
 func steered(t *testing.T, s Subject) {
-	p := s.play(t, append(loop(), Step{says("You are welcome.")})...)
+	p := s.play(t, append(loop(), Step{saidText("You are welcome.")})...)
 	c := newTalk()
 	c.step(t, p)
 	c.messages = append(c.messages, event.NewUserMessage("And in Ås?"))
@@ -241,7 +243,7 @@ func marked(t *testing.T, s Subject) {
 	p := s.play(t,
 		Step{Part{Text: "I look at the map.", Phase: "commentary"}, Part{Text: "It rains.", Phase: "final_answer"}},
 		Step{Part{Text: "I am still looking.", Phase: "commentary"}},
-		Step{says("You are welcome.")})
+		Step{saidText("You are welcome.")})
 	c := newTalk()
 	for range p.Double.Script {
 		c.step(t, p)
@@ -259,7 +261,7 @@ func marked(t *testing.T, s Subject) {
 
 // identified: the provider can tell users apart where its API has a field for that, and others are not told (LLM-10).
 func identified(t *testing.T, s Subject) {
-	p := s.play(t, Step{says("Hello.")})
+	p := s.play(t, Step{saidText("Hello.")})
 	newTalk().step(t, p)
 	told := bytes.Contains(lastBody(p.Double), []byte(testUser))
 	if got := p.Double.User(); told != s.Identifies || s.Identifies != (got == testUser) {
@@ -271,7 +273,7 @@ func identified(t *testing.T, s Subject) {
 // accepted.
 func expiredImage(t *testing.T, s Subject) {
 	const url = "https://example.org/ship.jpg"
-	p := s.play(t, Step{says("A ship.")}, Step{says("It was old.")})
+	p := s.play(t, Step{saidText("A ship.")}, Step{saidText("It was old.")})
 	c := newTalk()
 	image := event.Part{Type: event.PartImage, MediaType: "image/jpeg", URL: url}
 	c.messages[0].Content = append(c.messages[0].Content, image)
@@ -304,14 +306,14 @@ func Pairs(t *testing.T, a, b Subject) {
 	minted := first.Double.Minted()
 	c.step(t, other)
 	if other.Double.Returned() != 0 {
-		t.Errorf("%s was given reasoning of another model", b.Name)
+		t.Errorf("%s received reasoning of another model", b.Name)
 	}
 	c.step(t, first)
 	if a.Pauses {
 		minted = 0
 	}
 	if got := first.Double.Returned(); got != minted {
-		t.Errorf("%s was given %d of its pieces of reasoning, want %d", a.Name, got, minted)
+		t.Errorf("%s received %d of its pieces of reasoning, want %d", a.Name, got, minted)
 	}
 	if c.dropped {
 		t.Errorf("%s refused its own reasoning", a.Name)

@@ -128,7 +128,7 @@ func (s *Server) One(t *testing.T) Request {
 	t.Helper()
 	seen := s.Seen()
 	if len(seen) != 1 {
-		t.Fatalf("the server was asked %d times, want once", len(seen))
+		t.Fatalf("the server received %d requests, want 1", len(seen))
 	}
 	return seen[0]
 }

@@ -171,7 +171,7 @@ func lastBody(d *Double) []byte {
 
 // thought, looks and so on are parts of scripts.
 func thought(about string) Part { return Part{Thought: "I think about " + about + "."} }
-func says(text string) Part     { return Part{Text: text} }
+func saidText(text string) Part { return Part{Text: text} }
 func lookup(id, at string) Part {
 	return Part{Call: &Call{ID: id, Name: "look", Arguments: `{"at":` + encoded(at) + `}`}}
 }
@@ -179,7 +179,12 @@ func lookup(id, at string) Part {
 // loop is a tool loop of three steps, with thoughts between the calls.
 func loop() []Step {
 	return []Step{
-		{thought("Oslo"), Part{Text: "Let me look.", Phase: "commentary"}, lookup("call_a", "Oslo"), lookup("call_b", "Bergen")},
+		{
+			thought("Oslo"),
+			Part{Text: "Let me look.", Phase: "commentary"},
+			lookup("call_a", "Oslo"),
+			lookup("call_b", "Bergen"),
+		},
 		{thought("rain"), Part{Thought: "hidden", Redacted: true}, lookup("call_c", "Ås \"centre\"")},
 		{thought("words"), Part{Text: "It rains.", Phase: "final_answer"}},
 	}
