@@ -65,6 +65,20 @@ func TestWhichErrorsOfProvidersAreAboutImages(t *testing.T) {
 		"an older model": {
 			gpt, openAIError("", "Invalid content type. image_url is only supported by certain models."), unreadable,
 		},
+		"too many of GPT's": {gpt, openAIError("", "Too many images in request. Max is 10."), unreadable},
+		"too many of vLLM's": {
+			chat, openAIError("400", "At most 5 image(s) may be provided in one request."), unreadable,
+		},
+		"too many of another server's": {
+			chat, openAIError("400", "Image count 6 exceeds limit 4 per request."), unreadable,
+		},
+		"too many of a gateway's": {
+			chat, openAIError("", "request contains 52 images, exceeding the maximum of 50 allowed per request"), unreadable,
+		},
+		"too many of Gemini's": {
+			gemini, googleError("Unable to submit request because it has 20 image files but the model only supports up to 10."),
+			unreadable,
+		},
 		"no image of GPT's": {gpt, openAIError("invalid_value", "Invalid 'tools'."), other},
 		"address": {
 			gemini, googleError("Invalid or unsupported file uri: https://example.org/a.png"), unfetched,
@@ -113,6 +127,9 @@ func TestWhereDoublesRefuseImages(t *testing.T) {
 		{"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "look", "input": {}}]},
 		{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", %s"content": [%s]}]}]}`
 	const of = `{"type": "image", "source": {"type": "base64", "media_type": "image/%s", "data": "%s"}}`
+	const chatURL = `{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}`
+	const gptURL = `{"type": "input_image", "image_url": "https://example.org/a.png"}`
+	const geminiPNG = `{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}`
 	const ofURL = `{"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}`
 	for name, test := range map[string]struct {
 		dialect providertest.Dialect
@@ -195,6 +212,27 @@ func TestWhereDoublesRefuseImages(t *testing.T) {
 		},
 		"Claude, 101 images": {
 			providertest.Anthropic{}, claude, []string{"", strings.Repeat(ofURL+", ", 100) + ofURL}, "Too much media",
+		},
+		"Chat, 501 images": {
+			providertest.Chat{}, chat, []string{"[" + strings.Repeat(chatURL+", ", 500) + chatURL + "]"}, "Too many images",
+		},
+		"Responses, 500 images": {
+			providertest.Responses{}, gpt, []string{"[" + strings.Repeat(gptURL+", ", 499) + gptURL + "]"}, "",
+		},
+		"Responses, 501 images": {
+			providertest.Responses{}, gpt, []string{"[" + strings.Repeat(gptURL+", ", 500) + gptURL + "]"}, "Too many images",
+		},
+		"Gemini, 3,600 images": {
+			providertest.Google{},
+			gemini,
+			[]string{`, "parts": [` + strings.Repeat(geminiPNG+", ", 3599) + geminiPNG + `]}}`},
+			"",
+		},
+		"Gemini, 3,601 images": {
+			providertest.Google{},
+			gemini,
+			[]string{`, "parts": [` + strings.Repeat(geminiPNG+", ", 3600) + geminiPNG + `]}}`},
+			"only supports up to 3600",
 		},
 		"Claude, a format": {
 			providertest.Anthropic{}, claude, []string{"", of, "tiff", "iVBORw0KGgo="}, "media_type: Input should be",

@@ -47,7 +47,9 @@ func (d *driver) failure(ctx context.Context, asked string, seen *record, err er
 // read: github.com/AmberSahdev/Open-Interface/issues/64 (2025-08).
 var (
 	unfetchedImage  = []string{"cannot fetch content from the provided url", "invalid or unsupported file uri"}
-	unreadableImage = []string{"provided image is not valid", "unable to process input image"}
+	unreadableImage = []string{
+		"provided image is not valid", "unable to process input image", "image files but the model only supports",
+	}
 )
 
 // retryAfter is the pause that Google requests in the details of the error.

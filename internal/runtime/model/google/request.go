@@ -18,6 +18,8 @@ import (
 const (
 	// maxCallID is the maximum length of a call id that is sent, in bytes.
 	maxCallID = 64
+	// maxImages is the number of images that the API accepts in one request.
+	maxImages = 3600
 	// maxFunctionName is the longest name of a function, in bytes.
 	maxFunctionName = 64
 	// noSignature is the value that Google documents for calls without a signature.
@@ -26,7 +28,7 @@ const (
 
 // request is the conversation, and the settings of a model call.
 func (d *driver) request(r model.Request) ([]*genai.Content, *genai.GenerateContentConfig, error) {
-	entries := provider.Conversation(r.Messages, callID)
+	entries := provider.Conversation(provider.LatestImages(r.Messages, maxImages), callID)
 	contents, calls, err := contentsOf(entries, nestsImages(r.Model))
 	if err != nil {
 		return nil, nil, err

@@ -71,8 +71,15 @@ var (
 		"while downloading", "failed to download image", "invalid_image_url", "failed to download multimodal content",
 	}
 	unreadableImage = []string{
-		"you uploaded an unsupported image", "not support image input", "image_url is only supported by certain models",
-		"unknown variant `image_url`", "unknown variant image_url",
+		"you uploaded an unsupported image",
+		"not support image input",
+		"image_url is only supported by certain models",
+		"unknown variant `image_url`",
+		"unknown variant image_url",
+		"too many images in request",
+		"image(s) may be provided in one request",
+		"image count ",
+		"images, exceeding the maximum",
 	}
 )
 

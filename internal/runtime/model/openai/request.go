@@ -20,6 +20,11 @@ const (
 	maxCallID    = 256
 )
 
+// maxImages is the number of images that the API accepts in one request: 1,500 today, and 500 in earlier versions of
+// its documentation, which compatible servers may follow. The refusal of a server with a lower limit counts as one of
+// images.
+const maxImages = 500
+
 // request is the body of a model call.
 func (d *driver) request(r model.Request) (sdk.ChatCompletionNewParams, error) {
 	tools, err := provider.Tools(r.Tools, d.check, schemaOf, toolOf)
@@ -121,7 +126,7 @@ func (d *driver) messagesOf(r model.Request) []sdk.ChatCompletionMessageParamUni
 	if r.SystemPrompt != "" {
 		messages = append(messages, sdk.SystemMessage(r.SystemPrompt))
 	}
-	entries := provider.Conversation(r.Messages, d.callID)
+	entries := provider.Conversation(provider.LatestImages(r.Messages, maxImages), d.callID)
 	demanded := d.demands(entries)
 	for _, entry := range entries {
 		if entry.Message.Role == event.RoleUser {

@@ -75,7 +75,7 @@ func (d *responsesDriver) input(r model.Request) responses.ResponseInputParam {
 	if r.SystemPrompt != "" {
 		input = append(input, responses.ResponseInputItemParamOfMessage(r.SystemPrompt, responses.EasyInputMessageRoleSystem))
 	}
-	for _, entry := range provider.Conversation(r.Messages, d.callID) {
+	for _, entry := range provider.Conversation(provider.LatestImages(r.Messages, maxImages), d.callID) {
 		if entry.Message.Role == event.RoleUser {
 			if content := userContent(entry.Message.Content); len(content) > 0 {
 				input = append(input, responses.ResponseInputItemParamOfMessage(content, responses.EasyInputMessageRoleUser))

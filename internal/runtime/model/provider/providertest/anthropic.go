@@ -135,23 +135,10 @@ func (a Anthropic) Check(d *Double, body map[string]any) *Refusal {
 			return refusal
 		}
 	}
-	if n := imagesIn(messages); n > 100 {
+	if n := imagesIn(messages, isTyped("image")); n > 100 {
 		return refusedByAnthropic("Too much media: 0 document pages + %d images > 100", n)
 	}
 	return a.loop(messages, text(thinking["type"]) == "enabled")
-}
-
-// imagesIn is the number of images in messages or blocks, also within results.
-func imagesIn(blocks []any) int {
-	n := 0
-	for _, b := range blocks {
-		block := object(b)
-		if text(block["type"]) == "image" {
-			n++
-		}
-		n += imagesIn(list(block["content"]))
-	}
-	return n
 }
 
 // metadata checks who the user is said to be.

@@ -105,6 +105,9 @@ func (c Chat) Check(d *Double, body map[string]any) *Refusal {
 		}
 	}
 	messages := list(body["messages"])
+	if n := imagesIn(messages, isTyped("image_url")); n > maxOpenAIImages {
+		return refusedByChat("Too many images in request. Max is %d.", maxOpenAIImages)
+	}
 	var open []string
 	for i, m := range messages {
 		message := object(m)

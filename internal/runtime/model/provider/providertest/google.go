@@ -108,6 +108,11 @@ func (g Google) Check(d *Double, body map[string]any) *Refusal {
 			return refusal
 		}
 	}
+	isImage := func(o map[string]any) bool { return o["inlineData"] != nil || o["fileData"] != nil }
+	if n := imagesIn(contents, isImage); n > 3600 {
+		return refusedByGoogle("Unable to submit request because it has %d image files but the model only supports up to "+
+			"3600.", n)
+	}
 	return nil
 }
 

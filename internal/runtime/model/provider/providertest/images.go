@@ -32,6 +32,30 @@ func isImageURL(url string) bool {
 	return found && strings.HasPrefix(kind, "data:image/") && isBase64(data)
 }
 
+// imagesIn is the number of images in a part of a request, however deep.
+func imagesIn(v any, is func(map[string]any) bool) int {
+	n := 0
+	switch v := v.(type) {
+	case []any:
+		for _, within := range v {
+			n += imagesIn(within, is)
+		}
+	case map[string]any:
+		if is(v) {
+			return 1
+		}
+		for _, within := range v {
+			n += imagesIn(within, is)
+		}
+	}
+	return n
+}
+
+// isTyped reports whether an object has a type.
+func isTyped(name string) func(map[string]any) bool {
+	return func(o map[string]any) bool { return text(o["type"]) == name }
+}
+
 // manyImages: a conversation goes on when it has more images than an API accepts in one request. The latest ones reach
 // the model, those of messages as well as those of results.
 func manyImages(t *testing.T, s Subject) {

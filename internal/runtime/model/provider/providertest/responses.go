@@ -30,6 +30,9 @@ import (
 //   - the SDK's description of input items, tools, store and include (openai-go v3.96.0).
 type Responses struct{}
 
+// maxOpenAIImages is the number of images in a request.
+const maxOpenAIImages = 500
+
 var (
 	responsesFields = []string{
 		"model", "input", "instructions", "store", "include", "tools", "tool_choice", "max_output_tokens", "reasoning",
@@ -138,6 +141,9 @@ func (r Responses) Check(d *Double, body map[string]any) *Refusal {
 	}
 	if !included {
 		return refusedByResponses("missing", "include", "Without it the reasoning of this response could not be given back.")
+	}
+	if n := imagesIn(body["input"], isTyped("input_image")); n > maxOpenAIImages {
+		return refusedByResponses("invalid_value", "input", "Too many images in request. Max is %d.", maxOpenAIImages)
 	}
 	for i, t := range list(body["tools"]) {
 		tool := object(t)
