@@ -20,6 +20,10 @@ const (
 	LongestBackoff = 30 * time.Second
 )
 
+// Timeout is how long one pass may take until its context ends. Passes are short: model calls and tools run outside of
+// them. A pass that does not heed its context makes the process unhealthy later, see watchdog.
+const Timeout = 2 * time.Minute
+
 // FewWorkers is the number of workers for kinds whose passes are short and rare.
 const FewWorkers = 4
 
@@ -27,6 +31,7 @@ const FewWorkers = 4
 func Options(workers int) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
+		ReconciliationTimeout:   Timeout,
 		RateLimiter:             Backoff(),
 		NewQueue: func(name string,
 			limiter workqueue.TypedRateLimiter[reconcile.Request],

@@ -1,6 +1,8 @@
 package pacing
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,8 +12,15 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 )
 
 func TestAPassThatFailsIsRepeatedWithinHalfAMinute(t *testing.T) {
@@ -26,6 +35,41 @@ func TestAPassThatFailsIsRepeatedWithinHalfAMinute(t *testing.T) {
 	}
 	if pause != 30*time.Second {
 		t.Errorf("in the end after %s", pause)
+	}
+}
+
+// TestAPassThatHangsEndsBeforeItsProcessIsReplaced runs a controller whose pass waits for its context.
+func TestAPassThatHangsEndsBeforeItsProcessIsReplaced(t *testing.T) {
+	o := Options(1)
+	if o.ReconciliationTimeout <= 0 || o.ReconciliationTimeout >= watchdog.Limit {
+		t.Fatalf("a pass may take %s, and the process is replaced after %s", o.ReconciliationTimeout, watchdog.Limit)
+	}
+	o.ReconciliationTimeout /= 10_000 // Here, 12 ms.
+	skip := true
+	o.SkipNameValidation = &skip
+	ended := make(chan error, 1)
+	o.Reconciler = reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		<-ctx.Done()
+		ended <- ctx.Err()
+		return reconcile.Result{}, nil
+	})
+	c, err := controller.NewTypedUnmanaged("hanging", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := make(chan event.GenericEvent, 1)
+	events <- event.GenericEvent{Object: &corev1.ConfigMap{}}
+	if err := c.Watch(source.Channel(events, &handler.EnqueueRequestForObject{})); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = c.Start(t.Context()) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the pass ends with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the pass does not end")
 	}
 }
 
