@@ -63,7 +63,7 @@ type JournalEntrySpec struct {
 // JournalEntry is one immutable entry of a Session's journal. Only the manager writes entries.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:shortName=jent
+// +kubebuilder:resource:scope=Namespaced
 // +kubebuilder:printcolumn:name="Session",type=string,JSONPath=`.spec.session`
 // +kubebuilder:printcolumn:name="Ordinal",type=integer,JSONPath=`.spec.ordinal`
 // +kubebuilder:printcolumn:name="Turn",type=string,JSONPath=`.spec.turn.name`

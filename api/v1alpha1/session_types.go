@@ -200,7 +200,7 @@ type SessionStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:shortName=sess,categories=capstan
+// +kubebuilder:resource:categories=capstan
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Title",type=string,JSONPath=`.spec.title`
 // +kubebuilder:printcolumn:name="Harness",type=string,JSONPath=`.spec.harnessRef.name`
