@@ -120,6 +120,12 @@ type ActiveTurn struct {
 	// admittedAt is when the Turn became the active one. Its first step begins then.
 	// +optional
 	AdmittedAt *metav1.MicroTime `json:"admittedAt,omitempty"`
+	// admittedUID is the UID of the Turn that openedAtOrdinal and admittedAt belong to. They have no meaning if it
+	// differs from uid: a manager of an earlier version replaces name and uid only.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	AdmittedUID types.UID `json:"admittedUID,omitempty"`
 	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted,
 	// at most 64. They run by themselves later. Only the messages of Steers created later go into this Turn.
 	// +optional
@@ -186,6 +192,13 @@ type SessionStatus struct {
 	// once.
 	// +optional
 	ActiveTurn *ActiveTurn `json:"activeTurn,omitempty"`
+
+	// withdrawnUID is the UID of a queued Turn that was cancelled while no other Turn ran. It is written with
+	// optimistic locking before the Turn ends: an admission of the Turn that is under way then fails.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	WithdrawnUID types.UID `json:"withdrawnUID,omitempty"`
 
 	// journal is the state of the Session's journal.
 	// +optional

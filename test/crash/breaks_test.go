@@ -136,6 +136,18 @@ var brokenManagers = []brokenManager{
 	},
 	{invariant: oneConversation, message: "which the journal has ended", scenario: "no tools", do: admitAgain},
 	{
+		invariant: oneConversation,
+		message:   "which was cancelled before it began",
+		scenario:  "the Turn behind another one is cancelled",
+		do:        admitCancelled,
+	},
+	{
+		invariant: oneConversation,
+		message:   "which the journal has ended",
+		scenario:  "a message for the running Turn is cancelled before the model has responded",
+		do:        admitCancelled,
+	},
+	{
 		invariant: neverBegun,
 		message:   "and the journal delivers its message",
 		scenario:  "a message ends the wait for a client",
@@ -239,6 +251,19 @@ func admitAgain(_ context.Context, r *run, d *deed) (bool, error) {
 		return changeStatus(ctx, r.newSession(), fmt.Sprintf(`{"status":{"activeTurn":%s}}`, active))
 	}
 	return true, err
+}
+
+// admitCancelled lets an admission come through that began before the Turn was cancelled, once the Turn has ended.
+func admitCancelled(_ context.Context, r *run, d *deed) (bool, error) {
+	if statusField(d, "turns/status", "phase") != string(v1alpha1.TurnPhaseCancelled) {
+		return false, nil
+	}
+	turn := r.seen.turn(r.namespace, "demo-2")
+	d.after = func(ctx context.Context) error {
+		return changeStatus(ctx, r.newSession(), fmt.Sprintf(
+			`{"status":{"activeTurn":{"name":%q,"uid":%q,"openedAtOrdinal":1}}}`, turn.Name, turn.UID))
+	}
+	return true, nil
 }
 
 // denyDelivery ends a message that was delivered as if it was not.

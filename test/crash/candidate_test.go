@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/klog/v2"
@@ -74,7 +74,7 @@ func (c *candidate) standOnce(ctx context.Context) error {
 	life, end := context.WithCancel(ctx)
 	defer end()
 	self := leader.Process{
-		Pod: client.ObjectKeyFromObject(c.pod), UID: c.pod.UID, Nonce: string(uuid.NewUUID()),
+		Pod: client.ObjectKeyFromObject(c.pod), UID: c.pod.UID, Nonce: uuid.NewString(),
 	}
 	connection := rest.CopyConfig(config)
 	connection.Wrap(c.wrap)

@@ -303,21 +303,13 @@ func (e *evidence) checkReleases(v *verdict) {
 				other,
 			)
 		}
-		if e.over(now.UID, now.Name, at.revision) && !e.withdrawn(now.UID) {
+		if e.over(now.UID, now.Name, at.revision) {
 			v.fail(oneConversation, "the Session admitted Turn %s, which the journal has ended", now.Name)
 		}
+		if e.cancelledUnbegun(now.UID, at.revision) {
+			v.fail(oneConversation, "the Session admitted Turn %s, which was cancelled before it began", now.Name)
+		}
 	}
-}
-
-// withdrawn reports whether the journal has ended a Turn before its first step, because it was cancelled while it was
-// queued. The Session may be admitting it at that time, in a request that is still on its way: no step of it may follow
-// then, which journalWhole holds, since the entry is that of its first step.
-func (e *evidence) withdrawn(uid types.UID) bool {
-	return slices.ContainsFunc(e.entries, func(at version[*written]) bool {
-		s := at.object.Spec
-		return s.Final && s.Turn != nil && s.Turn.UID == uid && s.Transition != nil && s.Transition.Plan != nil &&
-			s.Transition.Plan.Step == 0
-	})
 }
 
 // conversation is the Session that a Turn had begun in before a revision; empty for none.
@@ -334,6 +326,13 @@ func (e *evidence) conversation(uid types.UID, before int64) (session types.UID)
 func (e *evidence) endedUnbegun(uid types.UID, before int64) bool {
 	return slices.ContainsFunc(e.versionsOf(uid), func(at version[*v1alpha1.Turn]) bool {
 		return ended(at.object) && !began(at.object) && at.revision < before
+	})
+}
+
+// cancelledUnbegun reports whether a Turn was shown before a revision as cancelled without any step.
+func (e *evidence) cancelledUnbegun(uid types.UID, before int64) bool {
+	return slices.ContainsFunc(e.versionsOf(uid), func(at version[*v1alpha1.Turn]) bool {
+		return at.revision < before && !began(at.object) && at.object.Status.Phase == v1alpha1.TurnPhaseCancelled
 	})
 }
 

@@ -243,6 +243,13 @@ func (r *run) isOver() error {
 			return fmt.Errorf("nothing was said of ToolResult %s", result.Name)
 		}
 	}
+	begun := func(name string) bool {
+		sum := r.seen.turn(r.namespace, name).Status.Summary
+		return sum != nil && sum.StartedAt != nil
+	}
+	if !slices.ContainsFunc(r.left(), begun) && r.isPhase(v1alpha1.SessionPhaseStarted) == nil {
+		return nil // None of its Turns has ever begun.
+	}
 	return r.isPhase(v1alpha1.SessionPhaseIdle)
 }
 

@@ -314,6 +314,22 @@ func createAgain(ctx context.Context, r *run) error {
 // cancel cancels the first Turn.
 func cancel(ctx context.Context, r *run) error { return r.cancel(ctx, "demo-1") }
 
+// cancelUnlessEnded cancels the first Turn at the request at which the user interferes; it has ended if there is none.
+func cancelUnlessEnded(ctx context.Context, r *run) error {
+	if hasEnded(r) == nil {
+		return nil
+	}
+	return cancel(ctx, r)
+}
+
+// hasEnded reports whether the first Turn has ended.
+func hasEnded(r *run) error {
+	if turn := r.seen.turn(r.namespace, "demo-1"); !ended(turn) {
+		return fmt.Errorf("the Turn is in phase %s", turn.Status.Phase)
+	}
+	return nil
+}
+
 func (r *run) cancel(ctx context.Context, name string) error {
 	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}}
 	return r.user.Patch(

@@ -29,6 +29,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: admittedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: admittedUID
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
     - name: name
       type:
         scalar: string
@@ -746,6 +749,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: totals
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SessionTotals
+    - name: withdrawnUID
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SessionTotals
   map:
     fields:

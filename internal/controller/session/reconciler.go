@@ -212,7 +212,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 			return err
 		}
 		closed, err := r.Steps.Abandon(ctx, turnstate.JournalOf(s.session),
-			v1alpha1.JournalTurn{Name: active.Name, UID: active.UID}, s.session.Status.Journal.Head+1,
+			v1alpha1.JournalTurn{Name: active.Name, UID: active.UID}, turnstate.AdmissionOf(s.session),
 			r.withdraw(s.session.Namespace))
 		if err != nil {
 			return err
@@ -341,6 +341,7 @@ func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 	now := event.MicroTime(r.Clock())
 	s.session.Status.ActiveTurn = &v1alpha1.ActiveTurn{
 		Name: next.Name, UID: next.UID, OpenedAtOrdinal: s.session.Status.Journal.Head + 1, AdmittedAt: &now,
+		AdmittedUID: next.UID,
 	}
 	s.session.Status.ActiveTurn.QueuedSteers, s.session.Status.ActiveTurn.QueueEnd = queue.QueuedSteers(s.turns, next.UID)
 	return nil

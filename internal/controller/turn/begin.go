@@ -22,18 +22,18 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 	if s.base.Status.Plan != nil {
 		return proceed, nil
 	}
-	admission := s.session.Status.ActiveTurn
+	admission := turnstate.AdmissionOf(s.session)
 	controls := turnstate.ControlsOf(s.turn)
-	if admission.AdmittedAt == nil || controls != nil && controls.ModelRef != nil {
+	if admission.At.IsZero() || controls != nil && controls.ModelRef != nil {
 		return r.beginNow(ctx, s, controls)
 	}
-	s.memory.session = s.session.UID
+	s.memory.session, s.memory.admission = s.session.UID, admission
 	if s.plan() == nil {
-		s.start(plan.Begin(admission.OpenedAtOrdinal, *admission.AdmittedAt))
+		s.start(plan.Begin(admission.OpenedAtOrdinal, admission.At))
 		step := s.memory.of(s.plan().Step)
 		step.startedHere = step.startedHere || r.Admitted != nil && r.Admitted(s.session, s.turn.UID)
 	}
-	due, now := admission.AdmittedAt.Add(planDelay), r.Clock()
+	due, now := admission.At.Add(planDelay), r.Clock()
 	if !now.Before(due) || due.Sub(now) > planDelay {
 		// The clock of the process that has admitted the Turn may be ahead.
 		return writeThenRepeat(writePlan), nil
@@ -45,15 +45,11 @@ func (r *Reconciler) begin(ctx context.Context, s *scope) (flow, error) {
 // beginNow writes the plan of a Turn at once: that of a Turn which names its Model has what was found, and an earlier
 // build has not recorded the admission.
 func (r *Reconciler) beginNow(ctx context.Context, s *scope, controls *v1alpha1.TurnControls) (flow, error) {
-	active, now := s.session.Status.ActiveTurn, metav1.NewMicroTime(r.Clock())
-	openedAt := active.OpenedAtOrdinal
-	if openedAt == 0 {
-		openedAt = s.session.Status.Journal.Head + 1
+	admission := turnstate.AdmissionOf(s.session)
+	if admission.At.IsZero() {
+		admission.At = metav1.NewMicroTime(r.Clock())
 	}
-	if active.AdmittedAt != nil {
-		now = *active.AdmittedAt
-	}
-	first := plan.Begin(openedAt, now)
+	first := plan.Begin(admission.OpenedAtOrdinal, admission.At)
 	if controls != nil && controls.ModelRef != nil {
 		config, err := r.config(ctx, s)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -253,7 +254,31 @@ func TestATurnThatAnEarlierBuildHasAdmittedBeginsAtOnce(t *testing.T) {
 	}
 }
 
-func TestATurnThatNamesAModelThatDoesNotExistSaysSoAtOnce(t *testing.T) {
+// TestATurnDoesNotBeginWithTheAdmissionOfTheTurnBefore: the merge patch of an earlier build has replaced only the name
+// and the UID of the active Turn.
+func TestATurnDoesNotBeginWithTheAdmissionOfTheTurnBefore(t *testing.T) {
+	for name, of := range map[string]types.UID{"of another Turn": "another", "of an unknown Turn": ""} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t).begin()
+			session := w.session()
+			long := metav1.NewMicroTime(w.present().Add(-time.Hour))
+			active := session.Status.ActiveTurn
+			active.AdmittedAt, active.OpenedAtOrdinal, active.AdmittedUID = &long, 7, of
+			w.updateStatus(session)
+			m := w.manager(0)
+			if _, err := m.pass(); err != nil {
+				t.Fatal(err)
+			}
+			status := w.turn().Status
+			if status.Plan == nil || status.Plan.OpenedAtOrdinal != 1 || !status.Summary.StartedAt.After(long.Time) {
+				t.Errorf("plan %+v, summary %+v", status.Plan, status.Summary)
+			}
+			m.until("its end", func() bool { return queue.Finished(w.turn()) })
+		})
+	}
+}
+
+func TestATurnThatNamesAModelThatDoesNotExistReportsItAtOnce(t *testing.T) {
 	w := newWorld(t).begin()
 	turn := w.turn()
 	w.change(turn, func() {

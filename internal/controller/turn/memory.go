@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // memory is the in-memory state of a Turn between passes. A new process can restore all of it by reads.
@@ -27,8 +28,13 @@ type memory struct {
 	behindSince time.Time
 	// wroteAt is the time of the last own write, for the spacing of progress writes.
 	wroteAt time.Time
-	// session is the Session that has admitted the Turn, which is not in the Turn's status at first.
-	session types.UID
+	// session is the Session that has admitted the Turn, and admission the last admission with which it has begun. They
+	// are not in the Turn's status at first.
+	session   types.UID
+	admission turnstate.Admission
+	// withdrawn reports whether no process can admit the Turn any more, because it was cancelled while it was queued. The
+	// status of the Session names only one such Turn.
+	withdrawn bool
 	// passes and writes count the work of this process for the Turn.
 	passes, writes int
 	// cleanedAt is when the deletion of an ended Turn's Jobs was requested.
@@ -113,10 +119,16 @@ type jobMemory struct {
 	// requested reports whether this process has requested the Job. If the API server's response was lost, the Job may
 	// exist, or appear later.
 	requested bool
-	// unanswered is when the response to such a request was last lost.
+	// responseLostAt is when the response to such a request was last lost.
 	responseLostAt time.Time
-	// podless is set while the Job has had no pod for a while.
+	// missingPod is set while the Job has had no pod for a while.
 	missingPod *missingPod
+}
+
+// hasBegun reports whether the Turn has begun in this process with an admission to a Session.
+func (m *memory) hasBegun(session types.UID, admission turnstate.Admission) bool {
+	return m.session == session && m.admission.OpenedAtOrdinal == admission.OpenedAtOrdinal &&
+		m.admission.At.Equal(&admission.At)
 }
 
 // job returns the memory of a Job, an empty one for a Job not requested or seen before.

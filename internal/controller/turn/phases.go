@@ -94,43 +94,6 @@ func (r *Reconciler) next(ctx context.Context, s *scope, limit int64) (*v1alpha1
 	return queue.Next(turns), nil
 }
 
-// cancelQueued ends a Turn that never began. It has no open step for the journal to close, unless its message may be
-// being steered into another Turn: then the journal decides which comes first.
-func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
-	if admitted, err := r.admittedMeanwhile(ctx, s); err != nil || admitted {
-		return stop, err
-	}
-	now := metav1.NewMicroTime(r.Clock())
-	if s.session != nil && s.turn.Spec.Delivery == v1alpha1.DeliverySteer {
-		progress, into, err := r.Steps.CancelSteer(ctx, s.turnState(), s.session.Status.Journal.Head)
-		if err != nil {
-			return stop, err
-		}
-		return r.endSteer(s, progress, into), nil
-	}
-	if s.session != nil {
-		s.turn.Status.SessionUID = s.session.UID
-	}
-	turnstate.Apply(&s.turn.Status, s.turn.Generation, turnstate.CancelledBeforeStart(now), now)
-	return writeThenStop(writeTransition), nil
-}
-
-// admittedMeanwhile reports whether the Session has admitted the Turn, which the cache does not show yet: it may have
-// begun without a plan in its status. A watch event of the Session wakes the Turn, or else a deadline.
-func (r *Reconciler) admittedMeanwhile(ctx context.Context, s *scope) (bool, error) {
-	session := &v1alpha1.Session{}
-	key := types.NamespacedName{Namespace: s.turn.Namespace, Name: s.turn.Spec.SessionRef.Name}
-	if err := r.Live.Get(ctx, key, session); err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	active := session.Status.ActiveTurn
-	if active == nil || active.UID != s.turn.UID {
-		return false, nil
-	}
-	s.deadline(r.Clock().Add(cacheLag))
-	return true, nil
-}
-
 // lookUp checks the journal once, for an act step that this process has not opened itself, for an entry that closes it.
 // A reason step does so in its activity, before any money is spent, or before it waits.
 func (r *Reconciler) lookUp(ctx context.Context, s *scope) (flow, error) {

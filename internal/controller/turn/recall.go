@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -14,7 +15,8 @@ import (
 // Turn that has steps of its own in the journal, from before its admission, continues after them. A Turn that has begun
 // in an earlier pass, with the same admission, is not looked up again.
 func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
-	if s.plan() != nil || s.memory.session == s.session.UID {
+	admission := turnstate.AdmissionOf(s.session)
+	if s.plan() != nil || s.memory.hasBegun(s.session.UID, admission) {
 		return proceed, nil
 	}
 	recalled, err := r.Steps.Recall(ctx, s.turnState(), s.session.Status.Journal.Head)
@@ -23,6 +25,12 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
 	}
 	if recalled == nil {
 		return proceed, nil
+	}
+	if own := recalled.Own; own != nil {
+		if own.Ordinal >= admission.OpenedAtOrdinal {
+			return proceed, nil // The open step finds its end.
+		}
+		return r.restore(s, own), nil
 	}
 	now := metav1.NewMicroTime(r.Clock())
 	s.turn.Status.SessionUID = s.session.UID
@@ -34,4 +42,13 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
 		turnstate.AlreadyRan(&s.turn.Status, s.turn.Generation, nowSeconds(now.Time))
 	}
 	return writeThenStop(writeTransition), nil
+}
+
+// restore shows the newest step that the journal has of a Turn in its status, which shows none.
+func (r *Reconciler) restore(s *scope, newest *journal.Closed) flow {
+	s.restored = true
+	s.turn.Status.SessionUID = s.session.UID
+	r.wakeSteered(s, newest)
+	turnstate.Apply(&s.turn.Status, s.turn.Generation, newest.Transition, newest.Time)
+	return writeThenRepeat(writeTransition)
 }

@@ -65,8 +65,9 @@ type Reconciler struct {
 
 	memories memories
 	// gone are Sessions that are gone or being deleted.
-	gone     tombstone.Set
-	accounts accounts
+	gone        tombstone.Set
+	accounts    accounts
+	withdrawals withdrawals
 }
 
 // LogReader reads the log of the tool container of a pod.

@@ -63,6 +63,8 @@ type scope struct {
 	first *v1alpha1.TurnProgress
 	// fenced reports whether no process can have called a model for that plan before it is in status.
 	fenced bool
+	// restored reports whether the status is that of a step which an earlier process may have begun to execute.
+	restored bool
 	// notStored is why an append of a model response that was paid for, or of outcomes of tools, has failed in this pass.
 	notStored error
 	// behind reports whether the cache lags the last own write.

@@ -58,7 +58,10 @@ func (r *Reconciler) write(ctx context.Context, s *scope, decided flow) (flow, e
 		// The API server's response includes the message. A Turn that waits for memory must not hold it.
 		turnstate.LeaveOutMessage(s.turn)
 		s.base = s.turn.DeepCopy()
-		s.memory.intend(before, s.turn)
+		if !s.restored {
+			s.memory.intend(before, s.turn)
+		}
+		s.restored = false
 		if s.fenced && kind == writePlan {
 			s.memory.of(s.plan().Step).startedHere = true
 		}

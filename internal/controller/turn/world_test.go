@@ -113,7 +113,7 @@ func (w *world) begin(tools ...*v1alpha1.Tool) *world {
 	w.create(turn)
 	now := event.MicroTime(w.present())
 	session.Status.ActiveTurn = &v1alpha1.ActiveTurn{
-		Name: turn.Name, UID: turn.UID, OpenedAtOrdinal: 1, AdmittedAt: &now,
+		Name: turn.Name, UID: turn.UID, OpenedAtOrdinal: 1, AdmittedAt: &now, AdmittedUID: turn.UID,
 	}
 	w.updateStatus(session)
 	return w

@@ -45,8 +45,10 @@ func TestOnlyReconcileWritesTheStatus(t *testing.T) {
 			})
 		}
 	}
-	// markAccepted writes the status of a ToolResult.
-	want := map[string]int{"write in Reconcile": 2, "Patch in write": 1, "Patch in markAccepted": 1}
+	// markAccepted writes the status of a ToolResult, and withdrawFrom that of the Session.
+	want := map[string]int{
+		"write in Reconcile": 2, "Patch in write": 1, "Patch in markAccepted": 1, "Patch in withdrawFrom": 1,
+	}
 	if !maps.Equal(writers, want) {
 		t.Errorf("the status is written by %v, want %v", writers, want)
 	}

@@ -19,7 +19,10 @@ func Finished(turn *v1alpha1.Turn) bool {
 // queued. One that has begun has an open step: if its Session has lost it, it is admitted again in any case, to close
 // the step.
 func Runnable(turn *v1alpha1.Turn) bool {
-	return turn.DeletionTimestamp.IsZero() && !Finished(turn) &&
+	if Finished(turn) {
+		return false
+	}
+	return turn.Status.Plan != nil || turn.DeletionTimestamp.IsZero() &&
 		turn.Spec.DesiredState != v1alpha1.DesiredStateCancelled &&
 		!Suspended(turn)
 }

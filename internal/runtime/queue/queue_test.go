@@ -58,6 +58,10 @@ func TestNextTurn(t *testing.T) {
 		"not one that is suspended": {
 			turns: []*v1alpha1.Turn{turnWith("t-1", isSuspended), turnWith("t-2", nil)}, want: "t-2",
 		},
+		"one that has begun, to close its step": {
+			turns: []*v1alpha1.Turn{turnWith("t-1", hasBegun, isCancelled, isGoing, isSuspended), turnWith("t-2", nil)},
+			want:  "t-1",
+		},
 		"one that was resumed": {turns: []*v1alpha1.Turn{turnWith("t-1", isResumed), turnWith("t-2", nil)}, want: "t-1"},
 		"none that can be started": {
 			turns: []*v1alpha1.Turn{turnWith("t-1", hasEnded), turnWith("t-2", isGoing), turnWith("t-3", isCancelled)},

@@ -180,7 +180,7 @@ func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
 			return b.Expire(t.Context(), turn, turnstate.DeadlineExceeded(time.Second), known)
 		},
 		"deleted": func(b *bench, turn turnstate.Turn, _ *act.Step) (*journal.Closed, error) {
-			return b.Abandon(t.Context(), session, turn.Ref, 1, nil)
+			return b.Abandon(t.Context(), session, turn.Ref, turnstate.Admission{OpenedAtOrdinal: 1}, nil)
 		},
 	}
 	for name, end := range ends {

@@ -93,7 +93,13 @@ func TestAMessageThatWentIntoAnotherTurnIsNotAbandoned(t *testing.T) {
 	_, last := b.reason(turn, with())
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	closed, err := b.Abandon(ctx, session, message("demo-2", "").Ref, last.Ordinal+1, nil)
+	closed, err := b.Abandon(
+		ctx,
+		session,
+		message("demo-2", "").Ref,
+		turnstate.Admission{OpenedAtOrdinal: last.Ordinal + 1},
+		nil,
+	)
 	if closed != nil || err != nil {
 		t.Errorf("the Turn was ended by %+v, %v", closed, err)
 	}

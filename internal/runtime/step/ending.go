@@ -228,16 +228,19 @@ type Withdrawer func(ctx context.Context, turn v1alpha1.JournalTurn, step int32,
 // that only withdraw can prove that a call was not executed; a nil withdraw proves it for none. Abandon returns nil for
 // a Turn that never began, because an earlier Turn had its name.
 func (run *Runner) Abandon(
-	ctx context.Context, s journal.Session, ref v1alpha1.JournalTurn, from int64, withdraw Withdrawer,
+	ctx context.Context, s journal.Session, ref v1alpha1.JournalTurn, admission turnstate.Admission, withdraw Withdrawer,
 ) (*journal.Closed, error) {
-	view, err := run.Log.View(ctx, s, from-1)
+	view, err := run.Log.View(ctx, s, admission.OpenedAtOrdinal-1)
 	if err != nil {
 		return nil, fmt.Errorf("looking for Turn %s in the journal: %w", ref.Name, err)
 	}
 	if earlier, used := view.Turns[ref.Name]; used && (earlier.UID != ref.UID || earlier.SteeredInto != nil) {
 		return nil, nil
 	}
-	t := turnstate.Turn{Session: s, Ref: ref, Progress: plan.Begin(from, run.micro())}
+	if admission.At.IsZero() {
+		admission.At = run.micro()
+	}
+	t := turnstate.Turn{Session: s, Ref: ref, Progress: plan.Begin(admission.OpenedAtOrdinal, admission.At)}
 	for {
 		closed, err := run.Log.Find(ctx, s, ref.UID, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
 		if err != nil {

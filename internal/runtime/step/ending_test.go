@@ -368,7 +368,7 @@ func TestAbandonEndsADeletedTurnWhereverItStands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			test.began(b)
-			closed, err := b.Abandon(t.Context(), session, newTurn("demo-1").Ref, 1, nil)
+			closed, err := b.Abandon(t.Context(), session, newTurn("demo-1").Ref, turnstate.Admission{OpenedAtOrdinal: 1}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -386,7 +386,7 @@ func TestAbandonContinuesWhenAnotherProcessClosesTheStep(t *testing.T) {
 	store := &raced{Store: memory.New()}
 	b, other := onStore(t, store), onStore(t, store)
 	store.before = func() { other.acting() }
-	closed, err := b.Abandon(t.Context(), session, newTurn("demo-1").Ref, 1, nil)
+	closed, err := b.Abandon(t.Context(), session, newTurn("demo-1").Ref, turnstate.Admission{OpenedAtOrdinal: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -452,7 +452,7 @@ func TestATurnThatNeverBeganIsNotAbandoned(t *testing.T) {
 	_, closed := b.reason(newTurn("demo-1"), with())
 	ref := newTurn("demo-1").Ref
 	ref.UID = "created-again"
-	again, err := b.Abandon(t.Context(), session, ref, closed.Ordinal+1, nil)
+	again, err := b.Abandon(t.Context(), session, ref, turnstate.Admission{OpenedAtOrdinal: closed.Ordinal + 1}, nil)
 	if err != nil || again != nil {
 		t.Errorf("abandoned with %+v, %v", again, err)
 	}

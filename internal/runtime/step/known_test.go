@@ -26,7 +26,7 @@ var ends = map[string]func(*bench, turnstate.Turn) (*journal.Closed, error){
 		return b.Block(b.t.Context(), t, &config.Blocker{}, nil)
 	},
 	"abandoned": func(b *bench, t turnstate.Turn) (*journal.Closed, error) {
-		return b.Abandon(b.t.Context(), session, t.Ref, 1, nil)
+		return b.Abandon(b.t.Context(), session, t.Ref, turnstate.Admission{OpenedAtOrdinal: 1}, nil)
 	},
 }
 
@@ -120,7 +120,7 @@ func TestAbandonDoesNotDenyACallThatMayHaveRun(t *testing.T) {
 			b := newBench(t)
 			b.says("", calls(1, "pay")...)
 			turn, _ := b.reason(newTurn("demo-1"), with(jobTool("pay")))
-			closed, err := b.Abandon(t.Context(), session, turn.Ref, 1, test.withdraw)
+			closed, err := b.Abandon(t.Context(), session, turn.Ref, turnstate.Admission{OpenedAtOrdinal: 1}, test.withdraw)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -129,7 +129,7 @@ func TestEveryEndHasTheOutcomesOfThePart(t *testing.T) {
 			return b.Expire(ctx, t, turnstate.WaitTimeout(time.Hour), r)
 		},
 		"abandoned": func(b *bench, ctx context.Context, t turnstate.Turn, _ *act.Step) (*journal.Closed, error) {
-			return b.Abandon(ctx, t.Session, t.Ref, 1, nil)
+			return b.Abandon(ctx, t.Session, t.Ref, turnstate.Admission{OpenedAtOrdinal: 1}, nil)
 		},
 	} {
 		for _, remembers := range []bool{true, false} {

@@ -17,6 +17,9 @@ type Recalled struct {
 	// SameMessage reports whether the earlier Turn was this one, which was deleted and created again. Otherwise its
 	// message was another.
 	SameMessage bool
+	// Own is the newest closed step of the Turn itself, which its status does not show: activeTurn of its Session was
+	// cleared by hand, or lost by a restore. nil if the earlier Turn is another one.
+	Own *journal.Closed
 	// SteeredInto is the Turn that the message went into; nil if it ran as a Turn of its own.
 	SteeredInto *v1alpha1.JournalTurn
 	// Open is the newest step of the earlier Turn if its end is not in the journal; nil if it is. A caller that knows
@@ -33,8 +36,15 @@ func (run *Runner) Recall(ctx context.Context, t turnstate.Turn, hint int64) (*R
 		return nil, fmt.Errorf("reading the journal: %w", err)
 	}
 	earlier, used := view.Turns[t.Ref.Name]
-	if !used || earlier.UID == t.Ref.UID {
+	if !used {
 		return nil, nil
+	}
+	if earlier.UID == t.Ref.UID {
+		own, err := run.Newest(ctx, t, hint)
+		if err != nil || own == nil {
+			return nil, err
+		}
+		return &Recalled{SameMessage: true, Own: own, Open: openStep(own), Progress: own.Transition}, nil
 	}
 	if t, err = wholeMessage(ctx, t); err != nil {
 		return nil, err
@@ -51,7 +61,7 @@ func (run *Runner) Recall(ctx context.Context, t turnstate.Turn, hint int64) (*R
 	if err != nil {
 		return nil, fmt.Errorf("reading the outcome of the earlier Turn %s: %w", t.Ref.Name, err)
 	}
-	if closed == nil || closed.Transition.Plan == nil || closed.Transition.Plan.Phase != v1alpha1.PlanPhaseComplete {
+	if closed == nil || openStep(closed) != nil {
 		// A manager closes a Turn before it releases its Session: activeTurn was cleared by hand.
 		return &Recalled{
 			SameMessage: true,
@@ -64,4 +74,30 @@ func (run *Runner) Recall(ctx context.Context, t turnstate.Turn, hint int64) (*R
 		}, nil
 	}
 	return &Recalled{SameMessage: true, Progress: closed.Transition}, nil
+}
+
+// openStep returns a step that another one of its Turn follows; nil for the last one.
+func openStep(closed *journal.Closed) *journal.Closed {
+	if plan := closed.Transition.Plan; plan != nil && plan.Phase == v1alpha1.PlanPhaseComplete {
+		return nil
+	}
+	return closed
+}
+
+// Newest returns the newest step of the Turn that the journal has closed, by UID; nil for none. The hint is an ordinal
+// known to exist, 0 if none is.
+func (run *Runner) Newest(ctx context.Context, t turnstate.Turn, hint int64) (*journal.Closed, error) {
+	view, err := run.Log.View(ctx, t.Session, hint)
+	if err != nil {
+		return nil, fmt.Errorf("reading the journal: %w", err)
+	}
+	recorded := view.Turns[t.Ref.Name]
+	if recorded.UID != t.Ref.UID || recorded.SteeredInto != nil {
+		return nil, nil
+	}
+	closed, err := run.Log.Outcome(ctx, t.Session, t.Ref.Name, hint)
+	if err != nil {
+		return nil, fmt.Errorf("reading the newest step of Turn %s: %w", t.Ref.Name, err)
+	}
+	return closed, nil
 }

@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	apiv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
+	types "k8s.io/apimachinery/pkg/types"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -21,6 +22,9 @@ type SessionStatusApplyConfiguration struct {
 	// activeTurn is the running Turn. It is set and cleared with optimistic locking: no two Turns of a Session run at
 	// once.
 	ActiveTurn *ActiveTurnApplyConfiguration `json:"activeTurn,omitempty"`
+	// withdrawnUID is the UID of a queued Turn that was cancelled while no other Turn ran. It is written with
+	// optimistic locking before the Turn ends: an admission of the Turn that is under way then fails.
+	WithdrawnUID *types.UID `json:"withdrawnUID,omitempty"`
 	// journal is the state of the Session's journal.
 	Journal *JournalStatusApplyConfiguration `json:"journal,omitempty"`
 	// totals of the Turns that have ended.
@@ -67,6 +71,14 @@ func (b *SessionStatusApplyConfiguration) WithPhase(value apiv1alpha1.SessionPha
 // If called multiple times, the ActiveTurn field is set to the value of the last call.
 func (b *SessionStatusApplyConfiguration) WithActiveTurn(value *ActiveTurnApplyConfiguration) *SessionStatusApplyConfiguration {
 	b.ActiveTurn = value
+	return b
+}
+
+// WithWithdrawnUID sets the WithdrawnUID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WithdrawnUID field is set to the value of the last call.
+func (b *SessionStatusApplyConfiguration) WithWithdrawnUID(value types.UID) *SessionStatusApplyConfiguration {
+	b.WithdrawnUID = &value
 	return b
 }
 
