@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -43,6 +44,18 @@ var _ = Describe("A Turn that began under an earlier build", func() {
 				s := load(ctx, build, "reasoning")
 				s.expectAnswered(ctx, "demo-1", 0)
 				s.expectAnswered(ctx, "demo-2", 0)
+			})
+			It("has its own beginning when that build was rolled back to, and admitted it", func(ctx context.Context) {
+				var loadedAt time.Time
+				s := load(ctx, build, "reasoning", func(s *loaded) {
+					loadedAt = time.Now()
+					s.admitByMerge(ctx, "demo-1")
+				})
+				s.expectAnswered(ctx, "demo-1", 0)
+				s.expectAnswered(ctx, "demo-2", 0)
+				turn, err := s.kit.Turn(ctx, s.namespace, "demo-1")()
+				Expect(err).NotTo(HaveOccurred())
+				Expect(turn.Status.Summary.StartedAt.Time).To(BeTemporally(">=", loadedAt))
 			})
 			It("ends when its calls were planned and no Job was made", func(ctx context.Context) {
 				s := load(ctx, build, "planned")
@@ -101,6 +114,7 @@ var _ = Describe("A Turn that began under an earlier build", func() {
 
 // loaded is a scene of an earlier build in a new cluster, with this build at work on it.
 type loaded struct {
+	client    client.Client
 	kit       *capstantest.Kit
 	namespace string
 }
@@ -126,8 +140,28 @@ func (s *loaded) expectJobs(ctx context.Context, n int) {
 	Expect(jobs.Items).To(HaveLen(n))
 }
 
-// load puts a recorded scene into the cluster and lets this build go on with it.
-func load(ctx context.Context, build, name string) *loaded {
+// admitByMerge makes a Turn, which has not begun, the active one of a Session whose last active Turn was admitted by
+// this build an hour ago. The merge patch of an earlier build replaces only the fields that it knows.
+func (s *loaded) admitByMerge(ctx context.Context, name string) {
+	GinkgoHelper()
+	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	Expect(s.client.Get(ctx, client.ObjectKeyFromObject(turn), turn)).To(Succeed())
+	turn.Status = v1alpha1.TurnStatus{}
+	Expect(s.client.Status().Update(ctx, turn)).To(Succeed())
+	session := &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: turn.Spec.SessionRef.Name}}
+	Expect(s.client.Get(ctx, client.ObjectKeyFromObject(session), session)).To(Succeed())
+	admitted := metav1.NewMicroTime(time.Now().Add(-time.Hour))
+	session.Status.ActiveTurn = &v1alpha1.ActiveTurn{
+		Name: "demo-0", UID: "an-earlier-one", OpenedAtOrdinal: 1, AdmittedAt: &admitted, AdmittedUID: "an-earlier-one",
+	}
+	Expect(s.client.Status().Update(ctx, session)).To(Succeed())
+	patch := fmt.Appendf(nil, `{"status":{"activeTurn":{"name":%q,"uid":%q}}}`, turn.Name, turn.UID)
+	Expect(s.client.Status().Patch(ctx, session, client.RawPatch(types.MergePatchType, patch))).To(Succeed())
+	Expect(session.Status.ActiveTurn.AdmittedAt).NotTo(BeNil())
+}
+
+// load puts a recorded scene into the cluster, changes it, and lets this build go on with it.
+func load(ctx context.Context, build, name string, changes ...func(*loaded)) *loaded {
 	GinkgoHelper()
 	Expect(capstantest.Install(ctx, config)).To(Succeed())
 	c, err := client.New(config, client.Options{Scheme: controller.NewScheme()})
@@ -136,13 +170,18 @@ func load(ctx context.Context, build, name string) *loaded {
 	Expect(c.Create(ctx, namespace)).To(Succeed())
 	l := &loader{client: c, namespace: namespace.Name, renamed: map[string]string{"upgrade-" + name: namespace.Name}}
 	l.load(ctx, filepath.Join(build, name+".yaml"))
+	s := &loaded{client: c, namespace: namespace.Name}
+	for _, change := range changes {
+		change(s)
+	}
 	// Its life ends with the spec, which makes room for that of the next.
 	kit, err := capstantest.Start(context.Background(), config, capstantest.Options{
 		Jobs: func(capstantest.Call) (string, string, int) { return "worked", "", 0 },
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
-	return &loaded{kit: kit, namespace: namespace.Name}
+	s.kit = kit
+	return s
 }
 
 // loader creates recorded objects. What the API server and the builds made names from has other values in another
