@@ -139,7 +139,7 @@ func (w *accountWait) refuse(err error, now time.Time) {
 		w.since = now
 	}
 	w.failures++
-	w.until = now.Add(pauseAfter(w.failures))
+	w.until = now.Add(pauses.After(w.failures))
 	w.refused = err
 }
 

@@ -5,24 +5,12 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/controller/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/backoff"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-const (
-	// firstPause is the pause before a failed activity is retried; each further pause is twice as long.
-	firstPause = 100 * time.Millisecond
-	// longestPause bounds the pauses.
-	longestPause = 30 * time.Second
-)
-
-// pauseAfter is the pause after so many failures in a row.
-func pauseAfter(failures int) time.Duration {
-	pause := firstPause
-	for i := 1; i < failures && pause < longestPause; i++ {
-		pause *= 2
-	}
-	return min(pause, longestPause)
-}
+// pauses are those before a failed activity is retried.
+var pauses = backoff.Exponential{First: 100 * time.Millisecond, Factor: 2, Longest: 30 * time.Second}
 
 // pause is the number of consecutive failures of an activity, and when it may be retried.
 type pause struct {
@@ -33,7 +21,7 @@ type pause struct {
 // pause records one more failure of an activity.
 func (m *stepMemory) pause(key executor.Key, now time.Time) {
 	failures := m.pauses[key].failures + 1
-	m.pauses[key] = pause{failures: failures, until: now.Add(pauseAfter(failures))}
+	m.pauses[key] = pause{failures: failures, until: now.Add(pauses.After(failures))}
 }
 
 // do runs an activity of the open step and returns its result. The work queue cannot back off for an activity that

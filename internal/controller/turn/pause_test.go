@@ -39,7 +39,7 @@ func TestAnActivityThatKeepsFailingIsSpacedOut(t *testing.T) {
 		if _, _, _, err := pass(fail); !errors.Is(err, broken) {
 			t.Fatalf("failure %d: got %v", failure, err)
 		}
-		due := now.Add(pauseAfter(failure))
+		due := now.Add(pauses.After(failure))
 		for range 3 {
 			if s, _, done, err := pass(fail); done || err != nil || !s.wakeAt.Equal(due) {
 				t.Fatalf("failure %d: %v, %v, a deadline at %v, want %v", failure, done, err, s.wakeAt, due)
@@ -50,7 +50,7 @@ func TestAnActivityThatKeepsFailingIsSpacedOut(t *testing.T) {
 		}
 		now = due
 	}
-	if pause := step.pauses[key].until.Sub(now.Add(-pauseAfter(12))); pause != longestPause {
+	if pause := step.pauses[key].until.Sub(now.Add(-pauses.After(12))); pause != pauses.Longest {
 		t.Errorf("the twelfth pause is %v", pause)
 	}
 	succeed := func(context.Context) (any, error) { return "said", nil }

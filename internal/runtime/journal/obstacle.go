@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/backoff"
 )
 
 // Obstacle is why nothing can be appended to the journal of a Session. No model is called and no tool is started until
@@ -68,11 +69,7 @@ func (o *Obstacle) Pause(looks int) time.Duration {
 	if o.Reason != v1alpha1.ReasonJournalRefused {
 		return lastCheck
 	}
-	pause := firstCheck
-	for i := 1; i < looks && pause < lastCheck; i++ {
-		pause *= 2
-	}
-	return min(pause, lastCheck)
+	return backoff.Exponential{First: firstCheck, Factor: 2, Longest: lastCheck}.After(looks)
 }
 
 // causeText returns the cause of an error without its context: the API server's own text if there is one.
