@@ -44,6 +44,12 @@ type Keeper interface {
 	Bytes() int64
 }
 
+// Sized is a value that takes memory until it is handed out. The memory counts for the namespace until then.
+type Sized interface {
+	// Bytes of memory that the value takes.
+	Bytes() int64
+}
+
 // Need is the resources that an activity needs before it starts.
 type Need struct {
 	// Bytes of memory that it uses, 0 for next to nothing.
@@ -77,6 +83,8 @@ type work struct {
 	cancel context.CancelFunc
 	done   bool
 	result Result
+	// held counts the memory of the result until it is handed out; nil for none.
+	held *fairshare.Share
 }
 
 // NewExecutor returns an executor that calls wake whenever an activity has ended.
@@ -102,6 +110,7 @@ func (e *Executor) Ensure(key Key, turn types.NamespacedName, need Need, fn Func
 	w, ok := e.work[key]
 	if ok && w.done {
 		delete(e.work, key)
+		w.held.Release()
 		return w.result, true
 	}
 	if ok || e.base.Err() != nil {
@@ -142,6 +151,7 @@ func (e *Executor) Cancel(turn types.UID) {
 		}
 		w.cancel()
 		w.result.Share.Release()
+		w.held.Release()
 		delete(e.work, key)
 	}
 }
@@ -159,13 +169,19 @@ func (e *Executor) run(
 	defer e.running.Done()
 	defer w.cancel()
 	result := call(ctx, share, fn)
-	result.Share = kept(share, result.Err)
+	kept := retainShare(share, result)
+	var held *fairshare.Share
+	if result.Err != nil {
+		result.Share = kept
+	} else {
+		held = kept
+	}
 	e.mu.Lock()
-	w.result, w.done = result, true
+	w.result, w.held, w.done = result, held, true
 	current := e.work[key] == w
 	e.mu.Unlock()
 	if !current {
-		result.Share.Release()
+		kept.Release()
 		return
 	}
 	if e.base.Err() == nil {
@@ -173,14 +189,20 @@ func (e *Executor) run(
 	}
 }
 
-// kept releases the resources that an ended activity does not hold any more. It returns the rest; nil for none.
-func kept(share *fairshare.Share, err error) *fairshare.Share {
+// retainShare releases the resources that an ended activity does not hold any more. It returns the rest; nil for none.
+func retainShare(share *fairshare.Share, result Result) *fairshare.Share {
+	var bytes int64
 	var keeper Keeper
-	if !errors.As(err, &keeper) {
+	if errors.As(result.Err, &keeper) {
+		bytes = keeper.Bytes()
+	} else if sized, ok := result.Value.(Sized); ok && result.Err == nil {
+		bytes = sized.Bytes()
+	}
+	if bytes == 0 {
 		share.Release()
 		return nil
 	}
-	share.Shrink(fairshare.Amount{Bytes: keeper.Bytes()})
+	share.Shrink(fairshare.Amount{Bytes: bytes})
 	return share
 }
 

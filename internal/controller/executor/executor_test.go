@@ -214,3 +214,44 @@ func TestWhatAnErrorKeepsIsHeldUntilItIsDropped(t *testing.T) {
 		t.Errorf("of a result that comes after the activity was cancelled, %+v are held", held())
 	}
 }
+
+// sized is a value of so many bytes.
+type sized int64
+
+func (s sized) Bytes() int64 { return int64(s) }
+
+func TestAValueCountsUntilItIsHandedOut(t *testing.T) {
+	e, woken := newExecutor(t, 1)
+	key := Key{Turn: "a", Step: 1, Call: "1-0"}
+	expect := func(when string, want fairshare.Amount) {
+		t.Helper()
+		if held := e.pools.Tools.Held(); held != want {
+			t.Errorf("%s, %+v are held, want %+v", when, held, want)
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		value any
+		want  fairshare.Amount
+	}{
+		{"a value that has a size", sized(3), fairshare.Amount{Bytes: 3}},
+		{"an empty value", sized(0), fairshare.Amount{}},
+		{"a value without a size", "text", fairshare.Amount{}},
+	} {
+		returns := func(context.Context) (any, error) { return test.value, nil }
+		e.Ensure(key, turnA, Need{Bytes: 8}, returns)
+		<-woken
+		expect("after the end of "+test.name, test.want)
+		if result, done := e.Ensure(key, turnA, Need{}, returns); !done || result.Share != nil {
+			t.Errorf("%s has the result %+v", test.name, result)
+		}
+		expect("once it was handed out, of "+test.name, fairshare.Amount{})
+		e.Ensure(key, turnA, Need{Bytes: 8}, returns)
+		<-woken
+		e.Cancel("a")
+		expect("once it was cancelled, of "+test.name, fairshare.Amount{})
+	}
+	e.Ensure(key, turnA, Need{Bytes: 8}, func(context.Context) (any, error) { return sized(3), errors.New("failed") })
+	<-woken
+	expect("after an error", fairshare.Amount{})
+}

@@ -213,6 +213,12 @@ func (m *stepMemory) logLost(call string, err error) bool {
 	return m.known.Row(call).LogLost(errors.Is(err, tool.ErrResultLost) || apierrors.IsNotFound(err))
 }
 
+// toolOutput is a result that was read from a log. Its memory counts until a pass takes it.
+type toolOutput string
+
+// Bytes implements executor.Sized.
+func (o toolOutput) Bytes() int64 { return int64(len(o)) }
+
 // readLog fetches a result that did not fit into the termination message, as an activity.
 func (r *Reconciler) readLog(
 	a *actScope,
@@ -228,7 +234,8 @@ func (r *Reconciler) readLog(
 			return nil, fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 		}
 		defer func() { _ = log.Close() }()
-		return tool.ReadResult(log, tool.TerminationMessage(pod))
+		text, err := tool.ReadResult(log, tool.TerminationMessage(pod))
+		return toolOutput(text), err
 	})
 	if err != nil && a.step.logLost(call.ID, err) {
 		return tool.LostOutput(call, outcome), true, nil
@@ -236,10 +243,11 @@ func (r *Reconciler) readLog(
 	if err != nil || !done {
 		return outcome, false, err
 	}
-	text, ok := value.(string)
+	output, ok := value.(toolOutput)
 	if !ok {
 		return outcome, false, fmt.Errorf("unexpected result of call %s: %T", call.ID, value)
 	}
+	text := string(output)
 	outcome.Result, outcome.NeedsLog = &text, false
 	return outcome, true, nil
 }
