@@ -131,6 +131,7 @@ func TestAMessageThatWasCancelledIsWithdrawnInTheJournal(t *testing.T) {
 }
 
 // What a Turn is made of is archived while its first call runs: the second one never starts.
+// Rules: BLK-02, BLK-04, PHASE-06.
 func TestABlockedTurnStartsNoFurtherCall(t *testing.T) {
 	var started atomic.Int32
 	var runtime *inprocess.Runtime

@@ -33,6 +33,7 @@ metadata: {name: heir}
 spec: {harnessRef: {name: leaf}, agentRef: {name: helper}, systemPrompt: In German.}
 `
 
+// Rules: RT-02.
 func TestATurnOnAnInheritedHarnessRunsWithAllLayersInOrder(t *testing.T) {
 	var asked []inprocess.Request
 	runtime := start(

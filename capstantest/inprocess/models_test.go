@@ -82,6 +82,7 @@ func TestAFunctionThatFailsOrPanicsFailsTheTurn(t *testing.T) {
 	}
 }
 
+// Rules: INSPECT-01, RT-04.
 func TestLoadContext(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"})), inprocess.WithTools(says("the sky")))
 	if runtime.DefaultSession() != "demo" {
@@ -112,6 +113,7 @@ func TestLoadContext(t *testing.T) {
 	}
 }
 
+// Rules: RT-07.
 func TestObjectsChangeWhileTurnsRun(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling([]string{"ask"})))
 	run(t, runtime, message("demo-1", "Go."))

@@ -201,6 +201,7 @@ var pipeline = []pipelineRow{
 }
 
 // TestThePipelineOfACall runs a call through each row. Whatever its end, the Turn goes on (TOOL-13).
+// Rules: TOOL-04, TOOL-15.
 func TestThePipelineOfACall(t *testing.T) {
 	for _, row := range pipeline {
 		t.Run(row.stage, func(t *testing.T) {
@@ -308,6 +309,7 @@ func decodeOne[T any](t *testing.T, events []event.Event, of string) T {
 }
 
 // A call takes its place before it is claimed: the second call of a class waits until the first one has its outcome.
+// Rules: TOOL-12, TOOL-13.
 func TestACallIsClaimedOnceItHasItsPlace(t *testing.T) {
 	tr := &trace{Store: inprocess.NewMemoryStore()}
 	runtime := start(t, inprocess.WithYAML(payAs("concurrencyClass: purse, "+job)), inprocess.WithStore(tr),

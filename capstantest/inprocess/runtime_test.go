@@ -13,6 +13,7 @@ import (
 // One function serves both.
 var _ capstantest.JobRunner = inprocess.JobRunner(nil)
 
+// Rules: RT-04, SM-05.
 func TestATurnWithoutTools(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling()))
 	turn := run(t, runtime, message("demo-1", "Hello."))
@@ -32,6 +33,7 @@ func TestATurnWithoutTools(t *testing.T) {
 	}
 }
 
+// Rules: SM-07.
 func TestToolsAreAnsweredByFunctions(t *testing.T) {
 	var got inprocess.Call
 	runtime := start(t, inprocess.WithSimulation(calling([]string{"look", "pay"})),
@@ -63,6 +65,7 @@ func TestToolsAreAnsweredByFunctions(t *testing.T) {
 	}
 }
 
+// Rules: TOOL-19.
 func TestALongResultIsCut(t *testing.T) {
 	runtime := start(
 		t,
@@ -81,6 +84,7 @@ func TestALongResultIsCut(t *testing.T) {
 	}
 }
 
+// Rules: RT-02, RT-03.
 func TestWhatKeepsARuntimeFromBeingBuilt(t *testing.T) {
 	model := `
 apiVersion: capstan.dev/v1alpha1

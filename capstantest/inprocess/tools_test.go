@@ -64,6 +64,7 @@ func TestAToolThatNothingStandsInFor(t *testing.T) {
 	}
 }
 
+// Rules: TOOL-12.
 func TestToolConcurrency(t *testing.T) {
 	for name, test := range map[string]struct {
 		yaml string
@@ -155,6 +156,7 @@ spec: {harnessRef: {name: base}, tools: [{name: weather}]}
 	}
 }
 
+// Rules: CFG-05.
 func TestNetworkListsHoldWhatTheyHoldInAClusterToo(t *testing.T) {
 	_, err := inprocess.New(
 		t.Context(),

@@ -23,6 +23,7 @@ func refused(t *testing.T, err error, reason string) {
 	}
 }
 
+// Rules: CLIENT-03, CLIENT-04.
 func TestClientsAnswerOneAfterAnother(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling([]string{"ask", "ask"})))
 	turn := run(t, runtime, message("demo-1", "Go."))
@@ -59,6 +60,7 @@ func TestClientsAnswerOneAfterAnother(t *testing.T) {
 	refused(t, err, v1alpha1.ReasonAlreadyAnswered)
 }
 
+// Rules: TOOL-07.
 func TestApprovals(t *testing.T) {
 	for name, test := range map[string]struct {
 		decision v1alpha1.Decision
@@ -123,6 +125,7 @@ func await(t *testing.T, runtime *inprocess.Runtime, name string, is func(*v1alp
 	}
 }
 
+// Rules: CLIENT-05.
 func TestTimeLimits(t *testing.T) {
 	seconds := int64(60)
 	for name, test := range map[string]struct {
@@ -175,6 +178,7 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
+// Rules: CLIENT-05.
 func TestAMessageSteersATurnThatWaits(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling([]string{"ask", "guarded"})))
 	run(t, runtime, message("demo-1", "Go."))

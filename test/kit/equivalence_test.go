@@ -69,6 +69,7 @@ func archived(harness *v1alpha1.Harness) *v1alpha1.Harness {
 
 var _ = Describe("A Turn in process", func() {
 	for name, s := range scenarios {
+		// Rules: SM-05.
 		It("has the same events as with the controllers: "+name, func(ctx context.Context) {
 			prompt := "Scenario: " + name + "."
 			namespace := newNamespace(ctx)

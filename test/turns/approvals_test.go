@@ -61,6 +61,7 @@ var _ = Describe("A call that needs approval", func() {
 		return []*v1alpha1.Tool{guarded(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())}
 	}
 
+	// Rules: TOOL-07.
 	It("starts once it is approved, and not before", func(ctx context.Context) {
 		namespace := asking(ctx, answer, pay())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))

@@ -58,6 +58,7 @@ var _ = Describe("Client tools", func() {
 		},
 	)
 
+	// Rules: CLIENT-04.
 	It("keeps a partial result although its ToolResult is deleted", func(ctx context.Context) {
 		waiting(ctx)
 		bob := builder.ToolResult("bob", "1-1").In(namespace).Result("no").Obj()
@@ -92,6 +93,7 @@ var _ = Describe("Client tools", func() {
 		},
 	)
 
+	// Rules: CLIENT-04.
 	It("refuses unknown, duplicate, replaced and late results with a reason", func(ctx context.Context) {
 		waiting(ctx)
 		create(ctx, builder.ToolResult("wrong", "9-9").In(namespace).Result("?").Obj())
@@ -205,9 +207,13 @@ var _ = Describe("Client tools", func() {
 		Expect(turn.Status.Output).To(ContainSubstring("not executed"))
 		Expect(turn.Status.ToolCalls[0].State).To(Equal(v1alpha1.ToolCallStateNotExecuted))
 	},
+		// Rules: TURN-12.
 		Entry("waits when setup_connection is true", "true", true),
+		// Rules: TURN-12.
 		Entry("goes on when it is the string true", `"true"`, false),
+		// Rules: TURN-12.
 		Entry("goes on when it is false", "false", false),
+		// Rules: CLIENT-06, TURN-12.
 		Entry("goes on without it", "", false),
 	)
 })

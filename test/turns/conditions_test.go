@@ -283,6 +283,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 		conditions.Print(ctx, kit.Client, "with room in the namespace's quota", namespace)
 	})
 
+	// Rules: CFG-07.
 	It("a Model that its controls name reports so, and uses the Model of its Session", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("Hi."))
 		create(ctx, builder.Session("demo").In(namespace).Obj())

@@ -115,6 +115,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 		Entry("when they are AtMostOnce", v1alpha1.SideEffectAtMostOnce),
 	)
 
+	// Rules: DUR-01.
 	It("start an AtMostOnce call once, whichever manager leads", func(ctx context.Context) {
 		s := newSite(says("paid"))
 		kit = another()

@@ -24,6 +24,7 @@ func unfetched(w http.ResponseWriter, _ *http.Request) {
 }
 
 var _ = Describe("A message to a Model of a real provider", func() {
+	// Rules: LLM-06.
 	It("sets the reasoning effort, and only its own", func(ctx context.Context) {
 		s := newSite(anthropicSays("Hi."))
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, func(m *v1alpha1.Model) {

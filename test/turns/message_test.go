@@ -123,6 +123,7 @@ func reasonIn(ctx context.Context, namespace, name string) func() (string, error
 }
 
 var _ = Describe("The locale", func() {
+	// Rules: CFG-08.
 	It("of a message precedes that of its Session, and reaches the model and the tools", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,

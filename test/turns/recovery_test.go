@@ -51,6 +51,7 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 
 	BeforeEach(func() { kit = another() })
 
+	// Rules: PART-02.
 	It("is the answer where the Model finalizes", func(ctx context.Context) {
 		namespace := newNamespace(ctx, slow(60))
 		recovers(ctx, namespace, v1alpha1.ModelRecoveryFinalize)
@@ -78,6 +79,7 @@ var _ = Describe("An answer that was coming in when the manager died", Serial, O
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.Recovered", v1alpha1.TurnRecoveryFinalized))
 	})
 
+	// Rules: PART-02.
 	It("is requested again where it does not", func(ctx context.Context) {
 		namespace := newNamespace(ctx, slow(8))
 		create(ctx, builder.Session("demo").In(namespace).Obj())

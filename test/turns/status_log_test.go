@@ -77,6 +77,7 @@ var _ = Describe("The log of a Turn", func() {
 		Expect(eventTypes(ctx, namespace, "demo")).To(Equal(slices.Concat(parts...)))
 	}
 
+	// Rules: EVT-04, LIFE-01, LIFE-05, LLM-02.
 	It("without tools", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("Hello to you too."))
 		run(ctx, namespace)
@@ -84,6 +85,7 @@ var _ = Describe("The log of a Turn", func() {
 		expectLog(ctx, namespace, opened, reasoned, completed)
 	})
 
+	// Rules: EVT-04.
 	It("with one tool", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
@@ -98,6 +100,7 @@ var _ = Describe("The log of a Turn", func() {
 		Expect(turn.Status.Output).To(Equal("It is result of 1-0."))
 	})
 
+	// Rules: TOOL-11.
 	It("with several tools has the start and the end of each, in the order of the calls", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
@@ -111,6 +114,7 @@ var _ = Describe("The log of a Turn", func() {
 		Expect(completedCalls(ctx, namespace)).To(Equal([]string{"1-0 success", "1-1 error", "1-2 success"}))
 	})
 
+	// Rules: EVT-04, LIFE-07.
 	It("with a client tool", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
@@ -126,6 +130,7 @@ var _ = Describe("The log of a Turn", func() {
 			[]string{"tool.completed"}, reasoned, completed)
 	})
 
+	// Rules: EVT-04, LIFE-06.
 	It("of a model that fails", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
@@ -175,6 +180,7 @@ var _ = Describe("The log of a Turn", func() {
 		},
 	)
 
+	// Rules: BLK-04, LIFE-10.
 	It("of a Turn whose Harness was archived before", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("never"))
 		archive(ctx, harnessOf(namespace))
@@ -277,6 +283,7 @@ var _ = Describe("The log of a Turn", func() {
 		},
 	)
 
+	// Rules: EVT-02.
 	It("numbers one Turn after the other", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("yes"))
 		create(ctx, builder.Session("demo").In(namespace).Obj())

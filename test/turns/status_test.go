@@ -289,6 +289,7 @@ var _ = Describe("A Turn whose model fails", func() {
 		Entry("anything else", v1alpha1.ErrorCodeProcessingError, "ProcessingError"),
 	)
 
+	// Rules: LIFE-06.
 	It("leaves the Session to the next Turn, whose model does not see the failure", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
@@ -339,6 +340,7 @@ var _ = Describe("A Turn whose model fails", func() {
 })
 
 var _ = Describe("A Session", func() {
+	// Rules: TURN-15.
 	It("adds up its Turns and shows the size of its journal before compression", func(ctx context.Context) {
 		namespace := newNamespace(ctx, v1alpha1.Simulation{
 			Response: builder.Fixed("done"),

@@ -32,6 +32,7 @@ var _ = Describe("A message that steers", func() {
 		}
 	}
 
+	// Rules: STEER-01.
 	It("goes into the Turn that reasons, for one write and one more model call", func(ctx context.Context) {
 		namespace := newNamespace(ctx, echoing())
 		before := startedSession(ctx, namespace)
@@ -100,6 +101,7 @@ var _ = Describe("A message that steers", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
 	})
 
+	// Rules: CLIENT-05.
 	It("ends the wait for client tools, which a message that is queued does not", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,

@@ -70,6 +70,7 @@ var _ = Describe("Rules", func() {
 		})
 	}
 
+	// Rules: CLIENT-01.
 	It("has a case for every rule of every schema", func() {
 		for _, kind := range userKinds {
 			for _, c := range constraintsOf(kind) {

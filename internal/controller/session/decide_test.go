@@ -30,6 +30,7 @@ func isGoing(turn *v1alpha1.Turn) { turn.DeletionTimestamp = &now }
 
 func waitsForTools(turn *v1alpha1.Turn) { turn.Status.Phase = v1alpha1.TurnPhaseWaitingForToolResults }
 
+// Rules: LIFE-08.
 func TestPhase(t *testing.T) {
 	active := &v1alpha1.ActiveTurn{Name: "t", UID: "1"}
 	for name, test := range map[string]struct {

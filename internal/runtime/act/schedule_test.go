@@ -39,6 +39,7 @@ func callsOf(words string) []v1alpha1.ToolCall {
 	return calls
 }
 
+// Rules: TOOL-12.
 func TestWhichCallsMayStart(t *testing.T) {
 	parallel, sequential := v1alpha1.ToolConcurrencyParallel, v1alpha1.ToolConcurrencySequential
 	for name, c := range map[string]struct {
@@ -86,6 +87,7 @@ func TestWhichCallsMayStart(t *testing.T) {
 	}
 }
 
+// Rules: TOOL-12.
 func TestWithoutALimitTheStandardOneHolds(t *testing.T) {
 	calls := callsOf(strings.Repeat("P ", tool.MaxCallsPerStep))
 	for _, limit := range []int{0, -1} {

@@ -28,6 +28,7 @@ func TestWhichAttemptsAProcessHasWritten(t *testing.T) {
 	}
 }
 
+// Rules: CLIENT-01.
 func TestOnlyCallsThatTheManagerCarriesOutStart(t *testing.T) {
 	for executor, want := range map[v1alpha1.ToolExecutor]bool{
 		v1alpha1.ToolExecutorJob:     true,

@@ -7,6 +7,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
+// Rules: CFG-08.
 func TestTheLocaleOfAMessageComesBeforeThatOfTheSession(t *testing.T) {
 	for name, test := range map[string]struct {
 		controls      *v1alpha1.TurnControls
@@ -34,6 +35,7 @@ func TestTheLocaleOfAMessageComesBeforeThatOfTheSession(t *testing.T) {
 	}
 }
 
+// Rules: CFG-09, LLM-06.
 func TestTheEffortOfAMessageComesBeforeThatOfTheModel(t *testing.T) {
 	limit := int32(7)
 	own := &v1alpha1.ModelParameters{MaxOutputTokens: &limit, ReasoningEffort: v1alpha1.ReasoningEffortLow}

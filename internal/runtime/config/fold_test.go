@@ -25,6 +25,7 @@ func number(n int32) *int32 {
 	return &n
 }
 
+// Rules: CFG-03.
 func TestFold(t *testing.T) {
 	for name, test := range map[string]struct {
 		layers []v1alpha1.ConfigLayer

@@ -43,6 +43,7 @@ func permits(t *testing.T, n NetworkAccess, raw string) bool {
 	return n.Permits(u)
 }
 
+// Rules: CFG-05.
 func TestNetworkPatterns(t *testing.T) {
 	for pattern, test := range map[string]struct{ inside, outside string }{
 		"example.org": {
@@ -154,6 +155,7 @@ func TestAURLWithoutAHost(t *testing.T) {
 	}
 }
 
+// Rules: CFG-05.
 func TestLayersNarrow(t *testing.T) {
 	for name, test := range map[string]struct {
 		lists     []string
@@ -234,6 +236,7 @@ func TestLayersNarrow(t *testing.T) {
 }
 
 // Whatever the layers say, what passes all of them together passes each, and what is blocked by one is refused.
+// Rules: CFG-05.
 func TestNoLayerWidensWhatTheOthersPermit(t *testing.T) {
 	random := rand.New(rand.NewSource(3))
 	hosts := []string{"example", "a.example", "x.a.example", "b.example", "xa.example"}
@@ -360,6 +363,7 @@ func readings(u *url.URL) []string {
 // FuzzNetworkAccess holds of any pattern and URL: a list that allows a pattern and one that blocks it never both permit
 // a URL, and what is within a narrower list is within the wider. What a path permits does not lead out of it, however
 // the URL is read.
+// Rules: CFG-05.
 func FuzzNetworkAccess(f *testing.F) {
 	f.Add("example.org", "https://example.org/v1/", "https://example.org/v1/x")
 	f.Add("*.example.org", "*.a.example.org", "https://x.a.example.org/..%2f")

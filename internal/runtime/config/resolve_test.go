@@ -21,6 +21,7 @@ func candidate(name string, second int, annotation string) v1alpha1.Model {
 	return m
 }
 
+// Rules: CFG-07, MODEL-02.
 func TestResolveModel(t *testing.T) {
 	models := []v1alpha1.Model{
 		candidate("old-default", 0, "true"), candidate("b-default", 5, "true"), candidate("a-default", 5, "true"),

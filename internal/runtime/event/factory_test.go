@@ -22,6 +22,7 @@ func factory() Factory {
 	return NewFactory(identity, func() time.Time { return at })
 }
 
+// Rules: LIFE-01.
 func TestLifecycleEventsHaveTheTurnContextAlone(t *testing.T) {
 	f := factory()
 	for _, test := range []struct {
@@ -77,6 +78,7 @@ func TestLifecycleEventsHaveTheTurnContextAlone(t *testing.T) {
 	}
 }
 
+// Rules: EVT-02.
 func TestEventsHaveUUIDv8AndTheTimeOfTheClockInMicroseconds(t *testing.T) {
 	a, b := factory().SessionActivated(), factory().At(at.Add(time.Hour)).SessionActivated()
 	events := []Event{a, b}
@@ -102,6 +104,7 @@ func TestEventsHaveUUIDv8AndTheTimeOfTheClockInMicroseconds(t *testing.T) {
 	}
 }
 
+// Rules: PHASE-09.
 func TestSpansNestAndArePairedOverProcesses(t *testing.T) {
 	first, second := factory().Step(2, 1), factory().At(at.Add(time.Minute)).Step(2, 1)
 	started := first.ToolStarted(ToolStarted{ToolCall: ToolCall{ID: "1-0", Name: "tool"}})
@@ -239,6 +242,7 @@ func TestMetadataThatJSONCannotEncodeIsReplaced(t *testing.T) {
 	}
 }
 
+// Rules: EVT-02, EVT-03.
 func TestEnvelopeIsTheWireForm(t *testing.T) {
 	e := factory().SessionActivated()
 	raw, err := json.Marshal(factory().Envelope(e, 42))

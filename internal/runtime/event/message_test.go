@@ -8,6 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
+// Rules: MSG-02.
 func TestMessagesOfEvents(t *testing.T) {
 	f := factory()
 	user, answer := NewUserMessage(
@@ -45,6 +46,7 @@ func TestMessagesOfEvents(t *testing.T) {
 	}
 }
 
+// Rules: MSG-03.
 func TestToolResultConversion(t *testing.T) {
 	image := Part{Type: PartImage, Base64: "AA==", MediaType: "image/png"}
 	for name, test := range map[string]struct {
@@ -122,6 +124,7 @@ func TestMalformedDataIsAnError(t *testing.T) {
 	}
 }
 
+// Rules: LLM-09.
 func TestPhasesAndTextOfMessages(t *testing.T) {
 	if m := NewAssistantMessage("x", nil); m.Phase != PhaseFinalAnswer || m.PlainText() != "x" {
 		t.Errorf("an answer is %+v", m)
@@ -136,6 +139,7 @@ func TestPhasesAndTextOfMessages(t *testing.T) {
 	}
 }
 
+// Rules: ERR-03, LIFE-09.
 func TestErrorMessagesAreKnownByTheirCode(t *testing.T) {
 	m := NewErrorMessage("sorry", "blocked_by_hook", map[string]string{"a": "b"})
 	e := factory().OutputMessage(OutputMessageCompleted{Message: m})
@@ -152,6 +156,7 @@ func TestErrorMessagesAreKnownByTheirCode(t *testing.T) {
 }
 
 // FuzzMessageOf holds for any data: no panic, and a message that is written and read again stays what it is.
+// Rules: MSG-02.
 func FuzzMessageOf(f *testing.F) {
 	f.Add(
 		TypeInputMessage,

@@ -34,6 +34,7 @@ func shape(messages []Message) string {
 	return strings.Join(words, " ")
 }
 
+// Rules: DUR-08.
 func TestRepairPutsResultsWhereAProviderExpectsThem(t *testing.T) {
 	for name, test := range map[string]struct {
 		messages []Message
@@ -128,6 +129,7 @@ func TestRepairStatesWhatIsKnownOfTheCall(t *testing.T) {
 
 // FuzzRepair holds for any transcript: what was there stays, in order; afterwards no call lacks a later result; a
 // second repair finds nothing.
+// Rules: DUR-08.
 func FuzzRepair(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3})
 	f.Add([]byte{4, 4, 8, 0, 12, 9})

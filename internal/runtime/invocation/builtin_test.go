@@ -31,6 +31,7 @@ func counting(class v1alpha1.SideEffect, err error) (turnstate.Turn, Call, *int)
 	return turn, Call{Call: call, Definition: d, Attempt: NewAttempt(&Line{})}, runs
 }
 
+// Rules: TOOL-01.
 func TestAPureBuiltinToolRunsAgainAndCostsNoEntry(t *testing.T) {
 	b := newBench(t)
 	turn, call, runs := counting(v1alpha1.SideEffectPure, nil)
@@ -46,6 +47,7 @@ func TestAPureBuiltinToolRunsAgainAndCostsNoEntry(t *testing.T) {
 	}
 }
 
+// Rules: TOOL-01.
 func TestABuiltinToolThatStartsOnceIsClaimed(t *testing.T) {
 	store := memory.New()
 	b := onStore(t, store)

@@ -7,6 +7,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
+// Rules: TOOL-01.
 func TestEveryExecutorOfThisProcessIsRegistered(t *testing.T) {
 	b := newBench(t)
 	turn, _ := acting(v1alpha1.ToolExecutorHTTP, v1alpha1.SideEffectPure)

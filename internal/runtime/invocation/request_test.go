@@ -44,6 +44,7 @@ func TestACallThatMayStartAgainCostsNoEntry(t *testing.T) {
 	}
 }
 
+// Rules: DUR-01, DUR-02.
 func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 	s := newSite(t, fine)
 	store := memory.New()

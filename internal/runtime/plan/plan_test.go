@@ -29,6 +29,7 @@ func in(phase v1alpha1.PlanPhase, iteration int32) v1alpha1.TurnProgress {
 	return p
 }
 
+// Rules: SM-01, TURN-04.
 func TestBeginOpensTheFirstModelCall(t *testing.T) {
 	p := Begin(17, began)
 	want := v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanPhaseReason, OpenedAtOrdinal: 17}
@@ -47,6 +48,7 @@ func TestATurnThatNeverBeganHasNoOpenStep(t *testing.T) {
 }
 
 // TestWhatFollowsAResponse has a row for each rule of TURN-06, TURN-07, TURN-08, TURN-13, TURN-14, SM-03 and SM-09.
+// Rules: PHASE-05, SM-02, STEER-02, TURN-01.
 func TestWhatFollowsAResponse(t *testing.T) {
 	answer := Response{FinishReason: "stop"}
 	asks := Response{FinishReason: "tool_calls", Planned: 2, Calls: calls("2-0", "2-1")}
@@ -148,6 +150,7 @@ func phaseOf(phase v1alpha1.PlanPhase) v1alpha1.TurnPhase {
 }
 
 // TestToolCallsAreFollowedByAModelCall: TURN-11, TURN-13.
+// Rules: SM-07.
 func TestToolCallsAreFollowedByAModelCall(t *testing.T) {
 	p := in(v1alpha1.PlanPhaseAct, 2)
 	p.ToolCalls = calls("2-0", "2-1", "2-2")
@@ -171,6 +174,7 @@ func TestToolCallsAreFollowedByAModelCall(t *testing.T) {
 }
 
 // TestATurnEndsInAnyStep: TURN-09. The count of its tool calls stays.
+// Rules: SM-04.
 func TestATurnEndsInAnyStep(t *testing.T) {
 	for _, open := range []v1alpha1.PlanPhase{v1alpha1.PlanPhaseReason, v1alpha1.PlanPhaseAct} {
 		for phase, end := range map[v1alpha1.TurnPhase]func(v1alpha1.TurnProgress) v1alpha1.TurnProgress{
@@ -196,6 +200,7 @@ func TestATurnEndsInAnyStep(t *testing.T) {
 	}
 }
 
+// Rules: CLIENT-03, CLIENT-06, TURN-02, TURN-12.
 func TestWhenClientToolsAreWaitedFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy v1alpha1.ClientToolsPolicy
@@ -228,6 +233,7 @@ func TestWhenClientToolsAreWaitedFor(t *testing.T) {
 	}
 }
 
+// Rules: TURN-15.
 func TestUsageIsTheSumOfAllModelCalls(t *testing.T) {
 	p := in(v1alpha1.PlanPhaseReason, 1)
 	for _, usage := range []v1alpha1.Usage{{InputTokens: 5, OutputTokens: 2}, {}, {InputTokens: 7, OutputTokens: -4}} {
@@ -246,6 +252,7 @@ func TestUsageIsTheSumOfAllModelCalls(t *testing.T) {
 
 // FuzzDecisions makes the decisions about a Turn at random. Every step is counted once, the iteration only grows, a
 // limit is kept, nothing of the status before is changed, and a decision that is repeated is the same.
+// Rules: SM-01, TURN-02.
 func FuzzDecisions(f *testing.F) {
 	f.Add([]byte{0, 4, 1, 4, 0x81, 2}, uint8(9))
 	f.Add([]byte{1, 4, 1, 4, 1}, uint8(2))

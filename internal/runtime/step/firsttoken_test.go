@@ -57,6 +57,7 @@ func firstTokens(t *testing.T, closed *journal.Closed) map[string]int64 {
 }
 
 // TestTheTimeToTheFirstTokenIsRecorded: of the try that responded, in the events, the totals and to the metric.
+// Rules: TURN-15.
 func TestTheTimeToTheFirstTokenIsRecorded(t *testing.T) {
 	for name, recovery := range map[string]v1alpha1.ModelRecovery{"": "", "recorded": v1alpha1.ModelRecoveryFinalize} {
 		t.Run(name, func(t *testing.T) {

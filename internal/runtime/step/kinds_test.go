@@ -99,6 +99,7 @@ var kinds = []kindRow{
 	},
 }
 
+// Rules: ERR-04, ERR-05.
 func TestKindsOfErrors(t *testing.T) {
 	for _, row := range kinds {
 		t.Run(row.kind, func(t *testing.T) {
@@ -154,6 +155,7 @@ func (s brokenStore) Create(context.Context, journal.Session, *v1alpha1.JournalE
 
 // TestWhatTheJournalRefusesIsNoEnd: a step that cannot be closed is tried again by its host, which alone decides when
 // to end the Turn.
+// Rules: ERR-04.
 func TestWhatTheJournalRefusesIsNoEnd(t *testing.T) {
 	outage := errors.New("no route to the API server")
 	for name, want := range map[string]error{"an outage": outage, "a refusal": journal.ErrRefused} {

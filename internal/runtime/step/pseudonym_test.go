@@ -9,6 +9,7 @@ import (
 )
 
 // TestAProviderKnowsASessionByAPseudonym: the same for all its Turns, another for another Session, and a hash alone.
+// Rules: LLM-10.
 func TestAProviderKnowsASessionByAPseudonym(t *testing.T) {
 	b := newBench(t)
 	_, closed := b.reason(newTurn("demo-1"), with())

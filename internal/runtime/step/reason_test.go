@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
+// Rules: LIFE-02, LIFE-03, LIFE-04, LIFE-05, SM-04, SM-08, TURN-15.
 func TestAnAnswerEndsTheTurn(t *testing.T) {
 	b := newBench(t)
 	turn, closed := b.reason(newTurn("demo-1"), with())
@@ -81,6 +82,7 @@ func TestACancelledContextDecidesNothing(t *testing.T) {
 	}
 }
 
+// Rules: ERR-03, LIFE-06, LLM-03, SM-02, SM-04, SM-08, TURN-09.
 func TestAFailureOfTheModelIsAnOutcome(t *testing.T) {
 	b := newBench(t)
 	b.failing(&model.Error{Code: v1alpha1.ErrorCodeProviderRateLimited, Text: "rate limit of key sk-secret"})
@@ -150,6 +152,7 @@ func TestANilAnswerAndAMissingModelAreFailures(t *testing.T) {
 	}
 }
 
+// Rules: BLK-01, BLK-02, LIFE-10, PHASE-04.
 func TestABlockerEndsTheTurnBeforeTheModelIsCalled(t *testing.T) {
 	b := newBench(t)
 	c := with()
@@ -287,6 +290,7 @@ func TestTheTurnWaitsAtOnceWhenAllCallsAreTheClients(t *testing.T) {
 	}
 }
 
+// Rules: ERR-04, SM-04.
 func TestTheLimitOfIterationsCompletesTheTurnWithTheLastText(t *testing.T) {
 	b := newBench(t)
 	c := with(jobTool("work"))
@@ -314,6 +318,7 @@ func TestTheLimitOfIterationsCompletesTheTurnWithTheLastText(t *testing.T) {
 	}
 }
 
+// Rules: PHASE-04.
 func TestTheRequestCarriesTheTurn(t *testing.T) {
 	b := newBench(t)
 	c := with(jobTool("work"))

@@ -205,6 +205,7 @@ func expectRecovered(t *testing.T, events []event.Event, text string) {
 	}
 }
 
+// Rules: PART-02.
 func TestAnAnswerIsAskedForAgainWhere(t *testing.T) {
 	told := func(texts ...string) []model.Partial {
 		said := make([]model.Partial, len(texts))

@@ -40,6 +40,7 @@ func (b *bench) users() []string {
 	return texts
 }
 
+// Rules: STEER-01.
 func TestAMessageThatWaitsLeadsToAnotherModelCall(t *testing.T) {
 	b := newBench(t)
 	turn, closed := b.reason(
@@ -67,6 +68,7 @@ func TestAMessageThatWaitsLeadsToAnotherModelCall(t *testing.T) {
 	}
 }
 
+// Rules: STEER-01.
 func TestToolCallsComeBeforeTheMessageThatWaits(t *testing.T) {
 	b := newBench(t)
 	b.says("", calls(1, "work")...)

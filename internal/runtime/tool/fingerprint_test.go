@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// Rules: DUR-06.
 func TestAFingerprintIsTheSameForTheSameMeaning(t *testing.T) {
 	for name, pair := range map[string][2]string{
 		"white space":         {`{"a":1,"b":[true,null]}`, "\n{ \"a\" : 1,\t\"b\": [ true, null ] }\n"},
@@ -23,6 +24,7 @@ func TestAFingerprintIsTheSameForTheSameMeaning(t *testing.T) {
 	}
 }
 
+// Rules: DUR-06.
 func TestAFingerprintDiffersForAnotherMeaning(t *testing.T) {
 	seen := map[string]string{}
 	for _, arguments := range []string{
@@ -70,6 +72,7 @@ func TestTheIdempotencyKeyBelongsToTheCall(t *testing.T) {
 	}
 }
 
+// Rules: DUR-06.
 func FuzzFingerprint(f *testing.F) {
 	f.Add("tool", `{"a": 1, "human_intent": "x"}`)
 	f.Add("", `[1e400, "\ud800"]`)

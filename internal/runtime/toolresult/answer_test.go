@@ -207,6 +207,7 @@ func TestADecisionThatNamesASubmitterNamesThatOfTheTurn(t *testing.T) {
 	}
 }
 
+// Rules: CLIENT-04.
 func TestJudge(t *testing.T) {
 	pending, refused := metav1.ConditionUnknown, metav1.ConditionFalse
 	for name, test := range map[string]struct {

@@ -252,6 +252,7 @@ func FuzzConditionsKeepTheRules(f *testing.F) {
 }
 
 // TestEveryErrorCodeHasItsReason compares with the declarations in the API: a code without an entry would be Failed.
+// Rules: ERR-01.
 func TestEveryErrorCodeHasItsReason(t *testing.T) {
 	source, err := os.ReadFile("../../../api/v1alpha1/errorcodes.go")
 	if err != nil {

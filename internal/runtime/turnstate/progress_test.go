@@ -43,6 +43,7 @@ func TestTheStatusOfCallsShowsWhatIsKnown(t *testing.T) {
 	}
 }
 
+// Rules: ERR-03.
 func TestFieldsOfAFailureAreShortText(t *testing.T) {
 	e := turnError(plan.Failure{
 		Code:   v1alpha1.ErrorCodeModelUnavailable,

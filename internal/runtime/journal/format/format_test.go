@@ -95,6 +95,7 @@ func asText(t *testing.T, v any) string {
 
 // TestEveryFieldIsReadBack fails for a field of Turn.status, or of any other content of an entry, that has no place in
 // the format.
+// Rules: LLM-01, TURN-01.
 func TestEveryFieldIsReadBack(t *testing.T) {
 	for seed := range uint64(20) {
 		e := &Entry{}
@@ -214,6 +215,7 @@ func clone(m map[string]string) map[string]string {
 	return c
 }
 
+// Rules: TURN-05.
 func TestWhatThisBuildDoesNotKnowIsNotGuessedAt(t *testing.T) {
 	for name, spec := range map[string]string{
 		"a later format":             `{"format":3,"final":true,"payload":{}}`,

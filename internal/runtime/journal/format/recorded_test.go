@@ -90,6 +90,7 @@ func asNow(entry map[string]any) {
 }
 
 // TestRecordedEntriesAreReadWhole reads each entry of format 1, and again after it was written in this format.
+// Rules: EVT-03.
 func TestRecordedEntriesAreReadWhole(t *testing.T) {
 	turns := recordedTurns(t)
 	if len(turns) < 5 {

@@ -28,6 +28,7 @@ const (
 	gifBlock = `{"type":"image","mimeType":"image/gif","data":"` + gifData + `"}`
 )
 
+// Rules: TOOL-05.
 func TestAResultWithImages(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
@@ -84,6 +85,7 @@ func TestAResultWithImages(t *testing.T) {
 	}
 }
 
+// Rules: TOOL-05.
 func TestAnyOtherResultIsOneText(t *testing.T) {
 	for _, text := range []string{
 		"", "rain", "null", "[]", `["image"]`, `{"type":"image","mimeType":"image/png","data":"` + pngData + `"}`,

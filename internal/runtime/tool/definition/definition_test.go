@@ -25,6 +25,7 @@ func payTool() *v1alpha1.Tool {
 	}
 }
 
+// Rules: TOOL-06.
 func TestACallIsPinnedToWhatItsToolRuns(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*v1alpha1.Tool)

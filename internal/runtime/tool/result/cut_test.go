@@ -18,6 +18,7 @@ func TestWhatFitsIsNotCut(t *testing.T) {
 	}
 }
 
+// Rules: TOOL-19.
 func TestWhatDoesNotFitIsCutWithANote(t *testing.T) {
 	for name, c := range map[string]struct {
 		output string
@@ -54,6 +55,7 @@ func TestWhatDoesNotFitIsCutWithANote(t *testing.T) {
 	}
 }
 
+// Rules: TOOL-19.
 func TestCuttingUsesTheRoomThereIs(t *testing.T) {
 	got, _ := Cut([]byte(strings.Repeat("x", 200_000)), 0)
 	if len(got) < MaxResultBytes-2 {
@@ -61,6 +63,7 @@ func TestCuttingUsesTheRoomThereIs(t *testing.T) {
 	}
 }
 
+// Rules: TOOL-19.
 func FuzzCut(f *testing.F) {
 	f.Add([]byte("text"), int64(4), 1)
 	f.Add([]byte("€\xff"), int64(0), 40_000)
