@@ -127,7 +127,7 @@ settle() {
 # announce prints the numbers of objects that are about to be deleted.
 announce() {
   local kind count found=
-  for kind in sessions turns toolresults journalentries harnesses agents models tools; do
+  for kind in sessions turns toolresults journalentries records harnesses agents models tools; do
     if served "$kind"; then
       count=$(kube get "$kind.capstan.dev" --all-namespaces -o name | wc -l)
       found="$found $((count)) $kind,"

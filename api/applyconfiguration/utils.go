@@ -76,6 +76,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NetworkAccessApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("QueuePosition"):
 		return &apiv1alpha1.QueuePositionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Record"):
+		return &apiv1alpha1.RecordApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RecordSpec"):
+		return &apiv1alpha1.RecordSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
 		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Session"):

@@ -25,6 +25,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&Harness{}, &HarnessList{},
 		&JournalEntry{}, &JournalEntryList{},
 		&Model{}, &ModelList{},
+		&Record{}, &RecordList{},
 		&Session{}, &SessionList{},
 		&Tool{}, &ToolList{},
 		&ToolResult{}, &ToolResultList{},

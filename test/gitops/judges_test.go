@@ -51,7 +51,7 @@ func truth(object *unstructured.Unstructured) string {
 	switch kind := object.GetKind(); {
 	case object.GetDeletionTimestamp() != nil:
 		return terminating
-	case kind == "JournalEntry":
+	case kind == "JournalEntry" || kind == "Record":
 		return finished
 	case !observed(object):
 		return progressing

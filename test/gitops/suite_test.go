@@ -23,7 +23,7 @@ import (
 )
 
 // kinds are all of Capstan's.
-var kinds = []string{"Harness", "Agent", "Session", "Turn", "Model", "Tool", "ToolResult", "JournalEntry"}
+var kinds = []string{"Harness", "Agent", "Session", "Turn", "Model", "Tool", "ToolResult", "JournalEntry", "Record"}
 
 var (
 	config *rest.Config

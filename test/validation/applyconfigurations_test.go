@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -19,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/config/crd"
 )
 
-// entrySpecimen is the one kind that users do not write.
-var entrySpecimen = specimen{kind: "JournalEntry", name: "entry", spec: `
+// managerSpecimens are the kinds that users do not write.
+var managerSpecimens = []specimen{{kind: "JournalEntry", name: "entry", spec: `
   session: demo
   ordinal: 1
   time: "2030-01-02T03:04:05.000000Z"
@@ -30,13 +31,26 @@ var entrySpecimen = specimen{kind: "JournalEntry", name: "entry", spec: `
   part: 1
   format: 2
   payload: {digest: d1, events: [{type: turn.started, data: {iteration: 1}}], claimed: {id: 1-0, holder: me}}
-`}
+`}, {kind: "Record", name: "index", spec: `
+  session: demo
+  store: files
+  type: Index
+  revision: 1
+  format: 1
+  payload: H4sIAAAAAAAA
+`}, {kind: "Record", name: "blob", spec: `
+  session: demo
+  store: files
+  type: Blob
+  format: 1
+  payload: H4sIAAAAAAAA
+`}}
 
 var _ = Describe("Apply configurations", func() {
 	It("exist for every kind, have every field, and are applied", func(ctx context.Context) {
 		namespace := newApplyNamespace(ctx)
 		kinds := map[string]bool{}
-		for _, s := range append(specimens, entrySpecimen) {
+		for _, s := range slices.Concat(specimens, managerSpecimens) {
 			By(s.kind + " " + s.name)
 			object := s.object(namespace)
 			configuration, ok := applyconfiguration.ForKind(object.GroupVersionKind()).(runtime.ApplyConfiguration)

@@ -20,9 +20,9 @@ import (
 const maxDefinitionBytes = 200 << 10
 
 var _ = Describe("Definitions", func() {
-	It("cover the kinds that users write and the log", func() {
-		Expect(definitionsByKind()).To(HaveLen(len(userKinds) + 1))
-		for _, kind := range append([]string{"JournalEntry"}, userKinds...) {
+	It("cover the kinds that users write, the journal and Records", func() {
+		Expect(definitionsByKind()).To(HaveLen(len(userKinds) + 2))
+		for _, kind := range append([]string{"JournalEntry", "Record"}, userKinds...) {
 			Expect(definitionsByKind()).To(HaveKey(kind))
 		}
 	})

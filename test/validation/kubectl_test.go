@@ -24,7 +24,7 @@ var wideSpace = regexp.MustCompile(`\s{2,}`)
 const publishTimeout = 30 * time.Second
 
 var _ = Describe("kubectl", func() {
-	for _, kind := range append([]string{"JournalEntry"}, userKinds...) {
+	for _, kind := range append([]string{"JournalEntry", "Record"}, userKinds...) {
 		definition := definitionsByKind()[kind]
 		singular := definition.Spec.Names.Singular
 

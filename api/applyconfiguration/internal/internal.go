@@ -632,6 +632,44 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ReasoningEffort
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Record
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.RecordSpec
+- name: com.github.capstan-dev.capstan.api.v1alpha1.RecordSpec
+  map:
+    fields:
+    - name: format
+      type:
+        scalar: numeric
+    - name: payload
+      type:
+        scalar: string
+    - name: revision
+      type:
+        scalar: numeric
+    - name: session
+      type:
+        scalar: string
+    - name: store
+      type:
+        scalar: string
+    - name: type
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.RecordType
+- name: com.github.capstan-dev.capstan.api.v1alpha1.RecordType
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
   map:
     fields:

@@ -1,0 +1,78 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RecordType is what a Record is in its store.
+// +kubebuilder:validation:Enum=Index;Blob
+type RecordType string
+
+const (
+	// RecordTypeIndex is the list of the keys of a store, with small values. A store has one, which changes.
+	RecordTypeIndex RecordType = "Index"
+	// RecordTypeBlob is one larger value. It never changes.
+	RecordTypeBlob RecordType = "Blob"
+)
+
+// RecordSpec is a part of a store.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf || (oldSelf.type == 'Index' && self.type == 'Index' && self.session == oldSelf.session && self.store == oldSelf.store && self.revision == oldSelf.revision + 1)",message="a blob cannot be changed, and an index only to its next revision."
+// +kubebuilder:validation:XValidation:rule="(self.type == 'Index') == has(self.revision)",message="an index has a revision, and a blob has none."
+type RecordSpec struct {
+	// session is the name of the Session that the store belongs to.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Session string `json:"session"`
+	// store is the name of the store, such as files.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Store string `json:"store"`
+	// type is what the Record is in its store: Index or Blob.
+	// +required
+	Type RecordType `json:"type"`
+	// revision counts the changes of the store, from 1. Only an index has it.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	Revision int64 `json:"revision,omitempty"`
+	// format is the version of the payload's form. A manager that does not support the format does not use the store.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Format int32 `json:"format"`
+	// payload is the keys of an index, as JSON, or the value of a blob. It is compressed with gzip and encoded in base64.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=720896
+	Payload string `json:"payload"`
+}
+
+// Record is a part of what a service of a Session stores: the index of a store, or a value of it. The files of a
+// Session are Records, for example. Only the manager writes Records, and they are deleted with their Session.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Namespaced
+// +kubebuilder:printcolumn:name="Session",type=string,JSONPath=`.spec.session`
+// +kubebuilder:printcolumn:name="Store",type=string,JSONPath=`.spec.store`
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
+// +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.spec.revision`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Record struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the content of the Record.
+	// +required
+	Spec RecordSpec `json:"spec"`
+}
+
+// RecordList is a list of Records.
+//
+// +kubebuilder:object:root=true
+type RecordList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Record `json:"items"`
+}
