@@ -34,6 +34,7 @@ var managerRights = []string{
 	"capstan.dev/journalentries: create get",
 	"capstan.dev/models: get list watch",
 	"capstan.dev/models/status: patch",
+	"capstan.dev/records: create delete get update",
 	"capstan.dev/sessions: get list watch",
 	"capstan.dev/sessions/status: patch",
 	"capstan.dev/toolresults: delete get list watch",

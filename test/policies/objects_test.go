@@ -56,6 +56,22 @@ func newEntry(name string) *v1alpha1.JournalEntry {
 	}
 }
 
+func newRecord(name string, of v1alpha1.RecordType) *v1alpha1.Record {
+	r := &v1alpha1.Record{
+		ObjectMeta: named(name),
+		Spec: v1alpha1.RecordSpec{
+			Session: "demo", Store: "files", Type: of, Format: 1, Payload: "H4sIAAAAAAAA",
+		},
+	}
+	if of == v1alpha1.RecordTypeIndex {
+		r.Spec.Revision = 1
+	}
+	r.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: "Session", Name: "demo", UID: "9d2b4a53",
+	}}
+	return r
+}
+
 func newTool(name string, env ...v1alpha1.EnvVar) *v1alpha1.Tool {
 	return &v1alpha1.Tool{ObjectMeta: named(name), Spec: v1alpha1.ToolSpec{
 		Description: "A tool of the tests.",

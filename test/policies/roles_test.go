@@ -66,6 +66,7 @@ func (r right) requests(ctx context.Context, c client.Client) map[string]func() 
 			"models": list(
 				&v1alpha1.ModelList{},
 			),
+			"records":     list(&v1alpha1.RecordList{}),
 			"sessions":    list(&v1alpha1.SessionList{}),
 			"toolresults": list(&v1alpha1.ToolResultList{}),
 			"tools":       list(&v1alpha1.ToolList{}),
@@ -136,6 +137,7 @@ var _ = Describe("The role", func() {
 			"read Sessions":     func() error { return user.List(ctx, &v1alpha1.SessionList{}, client.InNamespace(teamA)) },
 			"read in another":   func() error { return user.List(ctx, &v1alpha1.TurnList{}, client.InNamespace(teamB)) },
 			"decide in another": func() error { return user.Create(ctx, inTeamB(newDecision("x", name)), client.DryRunAll) },
+			"read Records":      func() error { return user.List(ctx, &v1alpha1.RecordList{}, client.InNamespace(teamA)) },
 			"read the journal":  func() error { return user.List(ctx, &v1alpha1.JournalEntryList{}, client.InNamespace(teamA)) },
 		}
 		for _, right := range []right{builds, says, logs, readsSecret, runsPods} {
@@ -150,7 +152,7 @@ var _ = Describe("The role", func() {
 
 	It("the cluster role view permits reading configuration, and no conversations", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-aggregate-to-view")
-		conversations := []string{"turns", "toolresults", "journalentries"}
+		conversations := []string{"turns", "toolresults", "journalentries", "records"}
 		for kind, request := range reads.requests(ctx, user) {
 			By(kind)
 			if slices.Contains(conversations, kind) {

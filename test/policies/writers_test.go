@@ -120,6 +120,55 @@ var _ = Describe("The policy journal-entries", func() {
 	)
 })
 
+var _ = Describe("The policy records", func() {
+	const refusal = "only the manager may write Records. They are deleted with their Session."
+
+	It("lets only the manager write, whatever the role of a user", func(ctx context.Context) {
+		user, _ := newUser(ctx, newRole(ctx, everything))
+		for _, of := range []v1alpha1.RecordType{v1alpha1.RecordTypeIndex, v1alpha1.RecordTypeBlob} {
+			accepts(creating(ctx, as(managerUser), newRecord("record", of)))
+			refuses(creating(ctx, user, newRecord("record", of)), refusal)
+			refuses(creating(ctx, admin, newRecord("record", of)), refusal)
+		}
+		index := stored(ctx, suite.Client(impersonating(managerUser, "system:masters")),
+			newRecord("kept", v1alpha1.RecordTypeIndex))
+		DeferCleanup(func(ctx context.Context) error {
+			return as("system:serviceaccount:kube-system:generic-garbage-collector").Delete(ctx, index)
+		})
+		next := func(r *v1alpha1.Record) { r.Spec.Revision, r.Spec.Payload = 2, "H4sIAAAAAAAB" }
+		accepts(updating(ctx, as(managerUser), index, next))
+		refuses(updating(ctx, user, index, next), refusal)
+		refuses(func() error { return user.Delete(ctx, index, client.DryRunAll) }, refusal)
+		refuses(func() error {
+			return user.DeleteAllOf(ctx, index, client.InNamespace(teamA), client.DryRunAll)
+		}, refusal)
+	})
+
+	It("lets the manager delete blobs alone", func(ctx context.Context) {
+		writer := suite.Client(impersonating(managerUser, "system:masters"))
+		index := stored(ctx, writer, newRecord("index", v1alpha1.RecordTypeIndex))
+		DeferCleanup(func(ctx context.Context) error {
+			return as("system:serviceaccount:kube-system:namespace-controller").Delete(ctx, index)
+		})
+		refuses(func() error { return as(managerUser).Delete(ctx, index) },
+			"the manager may delete only blobs. An index is deleted with its Session.")
+		blob := stored(ctx, writer, newRecord("blob", v1alpha1.RecordTypeBlob))
+		Expect(as(managerUser).Delete(ctx, blob)).To(Succeed())
+	})
+
+	It("lets no Record be without its Session", func(ctx context.Context) {
+		for _, owners := range [][]metav1.OwnerReference{
+			nil,
+			{{APIVersion: "v1", Kind: "ConfigMap", Name: "demo", UID: "1"}},
+			{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Session", Name: "other", UID: "1"}},
+		} {
+			orphan := newRecord("orphan", v1alpha1.RecordTypeBlob)
+			orphan.OwnerReferences = owners
+			refuses(creating(ctx, as(managerUser), orphan), "a Record must be owned by its Session.")
+		}
+	})
+})
+
 var _ = Describe("The policy session-deletions", func() {
 	It("lets no journal stay without its Session", func(ctx context.Context) {
 		const (

@@ -81,6 +81,7 @@ type LogReader interface {
 // +kubebuilder:rbac:groups=capstan.dev,resources=sessions;harnesses;agents;models;tools;toolresults,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=toolresults/status,verbs=patch
 // +kubebuilder:rbac:groups=capstan.dev,resources=journalentries,verbs=get;create
+// +kubebuilder:rbac:groups=capstan.dev,resources=records,verbs=get;create;update;delete
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create;delete;deletecollection
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods/log,verbs=get
