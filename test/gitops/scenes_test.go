@@ -10,6 +10,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	runtimerecord "github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -389,3 +391,26 @@ func reason(ctx context.Context, object client.Object, kind string, conditions *
 	}
 	return ""
 }
+
+var _ = Describe("A Record", func() {
+	It("is finished when it is written, whatever its revision", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		objects, err := kubernetes.ForConfig(config, nil)
+		Expect(err).NotTo(HaveOccurred())
+		scope := runtimerecord.Scope{Namespace: namespace, Session: "demo", UID: "demo-uid", Store: "files"}
+		store := runtimerecord.New(objects, runtimerecord.Options{})
+		for _, key := range []string{"/a", "/b"} {
+			_, err := store.Apply(ctx, scope, runtimerecord.Operation{
+				Cause: runtimerecord.Cause{Step: 1, Key: key},
+				Put:   []runtimerecord.Put{{Key: key, Value: make([]byte, 10_000)}},
+			})
+			Expect(err).NotTo(HaveOccurred())
+		}
+		var records v1alpha1.RecordList
+		Expect(kit.Client.List(ctx, &records, client.InNamespace(namespace))).To(Succeed())
+		Expect(records.Items).To(HaveLen(3))
+		for i := range records.Items {
+			Eventually(record.story(&records.Items[i])).Should(HaveExactElements(finished))
+		}
+	})
+})

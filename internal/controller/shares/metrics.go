@@ -13,11 +13,13 @@ import (
 
 // The values of label resource.
 const (
-	ActiveTurns  = "active_turns"
-	ModelCalls   = "model_calls"
-	ToolRequests = "tool_requests"
-	APIRequests  = "api_requests"
-	Passes       = "passes"
+	ActiveTurns      = "active_turns"
+	ModelCalls       = "model_calls"
+	ToolRequests     = "tool_requests"
+	APIRequests      = "api_requests"
+	Passes           = "passes"
+	RecordBytes      = "record_bytes"
+	RecordOperations = "record_operations"
 )
 
 var waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -107,7 +107,8 @@ func TestARequestForMoreThanACeilingIsRefused(t *testing.T) {
 	p := NewPool(Options{Total: Amount{Places: 8, Bytes: 800}})
 	for _, amount := range []Amount{{Places: 8}, {Bytes: 701}} {
 		var tooLarge *TooLargeError
-		if _, err := p.Request(Request{Namespace: "a", Amount: amount}); !errors.As(err, &tooLarge) || tooLarge.Requested != amount {
+		_, err := p.Request(Request{Namespace: "a", Amount: amount})
+		if !errors.As(err, &tooLarge) || tooLarge.Requested != amount {
 			t.Errorf("%+v: %v", amount, err)
 		}
 	}

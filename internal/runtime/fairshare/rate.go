@@ -45,8 +45,11 @@ type caller struct {
 type Ticket struct {
 	rate      *Rate
 	namespace string
-	granted   chan struct{}
-	ready     func()
+	// weight is the number of tokens that it uses. It is granted when there is one, and those that are missing are
+	// awaited by the next.
+	weight  float64
+	granted chan struct{}
+	ready   func()
 }
 
 // prunedAbove is the number of namespaces above which idle ones are forgotten.
@@ -72,8 +75,21 @@ func (r *Rate) Tenth() *Rate {
 
 // Wait waits until the namespace may make a request. When the context ends first, it may not.
 func (r *Rate) Wait(ctx context.Context, namespace string) error {
+	return r.wait(ctx, namespace, 1)
+}
+
+// Spend waits until the namespace may use so many tokens, at least one. When the context ends first, it may not. A nil
+// Rate bounds nothing.
+func (r *Rate) Spend(ctx context.Context, namespace string, tokens int64) error {
+	if r == nil {
+		return ctx.Err()
+	}
+	return r.wait(ctx, namespace, max(float64(tokens), 1))
+}
+
+func (r *Rate) wait(ctx context.Context, namespace string, weight float64) error {
 	began := time.Now()
-	ticket := r.Request(namespace, nil)
+	ticket := r.request(namespace, weight, nil)
 	select {
 	case <-ticket.granted:
 	case <-ctx.Done():
@@ -92,7 +108,11 @@ func (r *Rate) Request(namespace string, ready func()) *Ticket {
 	if r == nil {
 		return nil
 	}
-	ticket := &Ticket{rate: r, namespace: namespace, granted: make(chan struct{})}
+	return r.request(namespace, 1, ready)
+}
+
+func (r *Rate) request(namespace string, weight float64, ready func()) *Ticket {
+	ticket := &Ticket{rate: r, namespace: namespace, weight: weight, granted: make(chan struct{})}
 	now := time.Now()
 	r.mu.Lock()
 	c := r.caller(namespace, now)
@@ -178,10 +198,10 @@ func (r *Rate) serve(now time.Time) (granted []*Ticket) {
 		}
 		ticket := next.lines[0]
 		next.lines = next.lines[1:]
-		next.bucket.tokens--
-		r.bucket.tokens--
+		next.bucket.tokens -= ticket.weight
+		r.bucket.tokens -= ticket.weight
 		r.turn = next.turn
-		next.turn++
+		next.turn += ticket.weight
 		close(ticket.granted)
 		granted = append(granted, ticket)
 	}

@@ -1,0 +1,28 @@
+// Package record stores what the services of a Session keep: its files, for example. A store belongs to a scope, a
+// Session, and has a name. It has keys with values, and changes only by operations, each of which is atomic.
+//
+// # Index and blobs
+//
+// A store is one index and a number of blobs. The index has the keys with their revisions and sizes, and small values
+// themselves; a larger value is a blob, which never changes. Every operation is one compare-and-set of the index. Blobs
+// are written before it and deleted after it, so that an index never refers to a blob that is missing: a reader that
+// finds one missing has an old index. So listing and searching keys reads one object, and blobs are never listed.
+//
+// The name of a blob is a hash of its key and its content, and of the cause of the operation that wrote it. By its
+// content alone, an operation could write a value again that another one is about to delete. A process that dies
+// between a blob and the index leaves the blob behind; the same operation, when it is repeated, uses it. Otherwise it
+// goes with the Session.
+//
+// # Causes
+//
+// An operation names its cause, and the index keeps its outcome: a repeated operation changes nothing and gets the
+// first outcome. So an operation whose outcome is lost, with its response or with its process, can be repeated. The
+// outcomes of a step are kept until an operation of a later step. An operation of an earlier step is then refused: it
+// is that of a process that has been overtaken. An operation that belongs to no step happens once in the life of the
+// store.
+//
+// # Bounds
+//
+// Keys, values, their number and the size of a store are bounded, and an object is bounded before it is decoded. The
+// bytes that are written per second are divided between namespaces, because etcd keeps every version for minutes.
+package record

@@ -1,0 +1,13 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
+)
+
+func TestMemoryIsAStore(t *testing.T) {
+	recordtest.Run(t, func(*testing.T) record.Objects { return memory.New() })
+}

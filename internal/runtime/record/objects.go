@@ -1,0 +1,301 @@
+package record
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+)
+
+// Format is the version of the form that indexes and blobs are written in.
+const Format = 1
+
+const (
+	// maxLost bounds how often an operation is tried whose outcome is unknown, and maxChanged how often one whose index
+	// another process has changed meanwhile, or a value that is replaced while it is read.
+	maxLost    = 3
+	maxChanged = 100
+	// writeTimeout bounds the writes of one operation. They are not cancelled with the call, so that cancelled calls
+	// leave no blobs behind.
+	writeTimeout = 15 * time.Second
+)
+
+// Stored is an index as it is stored.
+type Stored struct {
+	// Payload is the content, Revision its revision; both are empty where there is no index yet.
+	Payload  []byte
+	Revision int64
+	// Version is what the server calls this version of the index.
+	Version string
+}
+
+// Objects stores indexes and blobs. It is what a Store is built on where nothing but a single object can be changed
+// atomically.
+type Objects interface {
+	// ReadIndex reads the index of a store. The error is ErrNotFound if it does not exist.
+	ReadIndex(ctx context.Context, scope Scope) (Stored, error)
+	// WriteIndex creates the index of a store, or replaces the Version that was read. The error is ErrChanged if there is
+	// another one, has ErrRefused if a retry is useless, or leaves the outcome open.
+	WriteIndex(ctx context.Context, scope Scope, index Stored) error
+	// ReadBlob reads a blob. The error is ErrNotFound if it does not exist.
+	ReadBlob(ctx context.Context, scope Scope, name string) ([]byte, error)
+	// CreateBlob creates a blob. It is no error if it exists: its name depends on its content. The error has ErrRefused if
+	// a retry is useless.
+	CreateBlob(ctx context.Context, scope Scope, name string, payload []byte) error
+	// DeleteBlob deletes a blob. A blob that does not exist is no error.
+	DeleteBlob(ctx context.Context, scope Scope, name string) error
+}
+
+// Limiter divides the bytes that are written per second between namespaces.
+type Limiter interface {
+	// Spend waits until a namespace may write so many bytes. When the context ends first, it may not.
+	Spend(ctx context.Context, namespace string, bytes int64) error
+}
+
+// Options of a Store.
+type Options struct {
+	// MaxBytes bounds the values of one store. Default: MaxStoreBytes.
+	MaxBytes int64
+	// Places bound the concurrent operations and reads, and with them the memory that these take: about 4 MiB each. Nil
+	// bounds nothing.
+	Places *fairshare.Pool
+	// Limiter of the bytes that are written; nil for none.
+	Limiter Limiter
+	// Clock returns the current time. Default: time.Now.
+	Clock func() time.Time
+}
+
+// objectStore is a Store on Objects.
+type objectStore struct {
+	objects Objects
+	o       Options
+	locks   locks
+}
+
+// New returns a Store on Objects.
+func New(objects Objects, o Options) Store {
+	o.MaxBytes = cmp.Or(o.MaxBytes, MaxStoreBytes)
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	return &objectStore{objects: objects, o: o}
+}
+
+// Get implements Store.
+func (s *objectStore) Get(ctx context.Context, scope Scope, key string) (Item, []byte, error) {
+	ctx, leave, err := s.enter(ctx, scope)
+	if err != nil {
+		return Item{}, nil, err
+	}
+	defer leave()
+	for range maxChanged {
+		x, err := s.List(ctx, scope)
+		if err != nil {
+			return Item{}, nil, err
+		}
+		item, found := x.Find(key)
+		if !found {
+			return Item{}, nil, fmt.Errorf("reading %q: %w", key, ErrNotFound)
+		}
+		value, err := s.Load(ctx, scope, item)
+		if !errors.Is(err, ErrNotFound) {
+			return item, value, err
+		}
+	}
+	return Item{}, nil, fmt.Errorf("reading %q: its value changed %d times meanwhile", key, maxChanged)
+}
+
+// List implements Store.
+func (s *objectStore) List(ctx context.Context, scope Scope) (*Index, error) {
+	ctx, leave, err := s.enter(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	x, _, err := s.read(ctx, scope)
+	return x, err
+}
+
+// read reads an index, which is empty where it does not exist, and what the server calls its version.
+func (s *objectStore) read(ctx context.Context, scope Scope) (*Index, string, error) {
+	stored, err := s.objects.ReadIndex(ctx, scope)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return &Index{}, "", nil
+	case err != nil:
+		return nil, "", fmt.Errorf("reading the index of store %s of Session %s/%s: %w", scope.Store, scope.Namespace,
+			scope.Session, err)
+	}
+	x, err := decodeIndex(stored.Payload, stored.Revision)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the index of store %s of Session %s/%s: %w", scope.Store, scope.Namespace,
+			scope.Session, err)
+	}
+	return x, stored.Version, nil
+}
+
+// Load implements Store.
+func (s *objectStore) Load(ctx context.Context, scope Scope, item Item) ([]byte, error) {
+	if item.blob == "" {
+		return slices.Clone(item.inline), nil
+	}
+	if item.Size > MaxValueBytes {
+		return nil, fmt.Errorf("reading %q: %w (it has %d bytes)", item.Key, ErrFormat, item.Size)
+	}
+	ctx, leave, err := s.enter(ctx, scope)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	packed, err := s.objects.ReadBlob(ctx, scope, item.blob)
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", item.Key, err)
+	}
+	value, err := unpack(packed, item.Size)
+	if err == nil && int64(len(value)) != item.Size {
+		err = fmt.Errorf("%w (it has %d bytes, not %d)", ErrFormat, len(value), item.Size)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %q: %w", item.Key, err)
+	}
+	return value, nil
+}
+
+// Apply implements Store.
+func (s *objectStore) Apply(ctx context.Context, scope Scope, o Operation) (Outcome, error) {
+	if err := o.check(); err != nil {
+		return Outcome{}, err
+	}
+	return s.Update(ctx, scope, o.Cause, func(context.Context, *Index) (*Operation, error) { return &o, nil })
+}
+
+// Update implements Store.
+func (s *objectStore) Update(ctx context.Context, scope Scope, cause Cause, decide Decide) (Outcome, error) {
+	fail := func(err error) (Outcome, error) {
+		return Outcome{}, fmt.Errorf("changing store %s of Session %s/%s: %w", scope.Store, scope.Namespace, scope.Session,
+			err)
+	}
+	// Operations of this process on one store take turns: all but one of concurrent ones would have to be tried again.
+	unlock, err := s.locks.lock(ctx, scope)
+	if err != nil {
+		return fail(err)
+	}
+	defer unlock()
+	ctx, leave, err := s.enter(ctx, scope)
+	if err != nil {
+		return fail(err)
+	}
+	defer leave()
+	for lost, changed := 0, 0; ; {
+		outcome, err := s.try(ctx, scope, cause, decide)
+		switch {
+		case err == nil:
+			return outcome, nil
+		case final(err) || ctx.Err() != nil:
+			return fail(err)
+		case errors.Is(err, ErrChanged):
+			changed++
+		default:
+			lost++
+		}
+		if lost == maxLost || changed == maxChanged {
+			return fail(err)
+		}
+	}
+}
+
+// final reports whether an operation that has failed must not be tried again.
+func final(err error) bool {
+	var conflict *ConflictError
+	var undecided *decideError
+	return errors.As(err, &conflict) || errors.As(err, &undecided) || errors.Is(err, ErrRefused) ||
+		errors.Is(err, ErrFull) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrStale) || errors.Is(err, ErrFormat)
+}
+
+// decideError is an error of the function that decides about an operation.
+type decideError struct{ error }
+
+// Unwrap returns the error.
+func (e *decideError) Unwrap() error { return e.error }
+
+// try carries an operation out once. After an error the next try finds out whether this one has succeeded.
+func (s *objectStore) try(ctx context.Context, scope Scope, cause Cause, decide Decide) (Outcome, error) {
+	before, version, err := s.read(ctx, scope)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if known, found := before.Outcome(cause); found {
+		return known, nil
+	}
+	decided, err := decide(ctx, before)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Outcome{}, ErrChanged
+	case err != nil:
+		return Outcome{}, &decideError{err}
+	case decided == nil:
+		return Outcome{Revision: before.Revision}, nil
+	}
+	o := *decided
+	o.Cause = cause
+	if err := o.check(); err != nil {
+		return Outcome{}, err
+	}
+	c, err := before.apply(o, s.o.Clock(), s.o.MaxBytes)
+	if err != nil {
+		return Outcome{}, err
+	}
+	blobs, index, err := c.packed()
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := s.spend(ctx, scope, blobs, index); err != nil {
+		return Outcome{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	for name, payload := range blobs {
+		if err := s.objects.CreateBlob(ctx, scope, name, payload); err != nil {
+			return Outcome{}, err
+		}
+	}
+	err = s.objects.WriteIndex(ctx, scope, Stored{Payload: index, Revision: c.index.Revision, Version: version})
+	if err != nil {
+		return Outcome{}, err
+	}
+	for _, name := range c.dropped {
+		// One that stays takes room until its Session is deleted, and harms nothing else.
+		_ = s.objects.DeleteBlob(ctx, scope, name)
+	}
+	return Outcome{Revision: c.index.Revision, Result: o.Result}, nil
+}
+
+// packed returns the blobs and the index of a change as they are stored.
+func (c *change) packed() (blobs map[string][]byte, index []byte, err error) {
+	if index, err = c.index.encode(); err != nil {
+		return nil, nil, err
+	}
+	blobs = map[string][]byte{}
+	for name, value := range c.written {
+		if blobs[name], err = pack(value); err != nil {
+			return nil, nil, err
+		}
+	}
+	return blobs, index, nil
+}
+
+// spend waits until the namespace may write blobs and an index.
+func (s *objectStore) spend(ctx context.Context, scope Scope, blobs map[string][]byte, index []byte) error {
+	if s.o.Limiter == nil {
+		return ctx.Err()
+	}
+	sum := int64(len(index))
+	for _, payload := range blobs {
+		sum += int64(len(payload))
+	}
+	return s.o.Limiter.Spend(ctx, scope.Namespace, sum)
+}
