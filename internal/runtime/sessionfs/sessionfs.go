@@ -1,0 +1,298 @@
+package sessionfs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/internal/runtime/record"
+)
+
+// StoreName is the name of the store that has the files of a Session.
+const StoreName = "files"
+
+// The kinds of records in the store.
+const (
+	kindFile      = "file"
+	kindReadOnly  = "readonly"
+	kindDirectory = "directory"
+)
+
+// Info describes a file or a directory (FS-07).
+type Info struct {
+	// Path is absolute; Name is the last part of it.
+	Path string `json:"path"`
+	Name string `json:"name"`
+	// IsDirectory reports whether it is a directory, IsReadOnly whether it may be neither written nor deleted.
+	IsDirectory bool `json:"is_directory"`
+	IsReadOnly  bool `json:"is_readonly"`
+	// Encoding of the content of a file, and its Size in bytes.
+	Encoding Encoding `json:"encoding,omitempty"`
+	Size     int64    `json:"size"`
+	// Created and Updated are when it was written first and last; nil for the root.
+	Created *time.Time `json:"created_at,omitempty"`
+	Updated *time.Time `json:"updated_at,omitempty"`
+}
+
+// File is a file with its content, or a directory, which has none.
+type File struct {
+	Info
+	// Content in the Encoding of the file.
+	Content string `json:"content"`
+}
+
+// Session names the Session of a filesystem.
+type Session struct {
+	// Namespace, Name and UID of the Session.
+	Namespace, Name string
+	UID             types.UID
+}
+
+// Initial is a file that a Session begins with.
+type Initial struct {
+	// Path of the file.
+	Path string
+	// Content in the Encoding.
+	Content  string
+	Encoding Encoding
+	// ReadOnly reports whether it may be neither written nor deleted.
+	ReadOnly bool
+}
+
+// FS is the filesystem of a Session. It is safe for concurrent use.
+type FS struct {
+	store   record.Store
+	scope   record.Scope
+	initial func(context.Context) ([]Initial, error)
+}
+
+// New returns the filesystem of a Session. initial returns the files that it begins with, in the order in which they
+// are written; nil for none. It is called when the filesystem is used first.
+func New(store record.Store, of Session, initial func(context.Context) ([]Initial, error)) *FS {
+	return &FS{store: store, initial: initial, scope: record.Scope{
+		Namespace: of.Namespace, Session: of.Name, UID: of.UID, Store: StoreName,
+	}}
+}
+
+// seeding is the cause of the operation that writes the initial files.
+var seeding = record.Cause{Key: "seed"}
+
+// Seed writes the initial files, once in the life of the Session (FS-03): before its files are used for the first time.
+// A filesystem that was used without initial files never gets any. It returns the index.
+func (fs *FS) Seed(ctx context.Context) (*record.Index, error) {
+	x, err := fs.store.List(ctx, fs.scope)
+	if err != nil || x.Revision > 0 || fs.initial == nil {
+		return x, err
+	}
+	files, err := fs.initial(ctx)
+	if err != nil || len(files) == 0 {
+		return x, err
+	}
+	_, err = fs.store.Update(ctx, fs.scope, seeding, func(_ context.Context, x *record.Index) (*record.Operation, error) {
+		if x.Revision > 0 {
+			return nil, nil
+		}
+		return seed(files)
+	})
+	if err != nil {
+		return nil, shown(err)
+	}
+	return fs.store.List(ctx, fs.scope)
+}
+
+// seed is the operation that writes initial files.
+func seed(files []Initial) (*record.Operation, error) {
+	puts := map[string]record.Put{}
+	for _, file := range files {
+		path, err := Clean(file.Path)
+		if err != nil {
+			return nil, err
+		}
+		content, encoding, err := decode(path, file.Content, file.Encoding)
+		if err != nil {
+			return nil, err
+		}
+		kind := kindFile
+		if file.ReadOnly {
+			kind = kindReadOnly
+		}
+		if path == root || puts[path].Kind == kindDirectory {
+			return nil, Errorf("The initial file %s is a directory.", path)
+		}
+		for _, parent := range parents(path) {
+			if above := puts[parent].Kind; above != "" && above != kindDirectory {
+				return nil, Errorf("The initial file %s is below the file %s.", path, parent)
+			}
+			puts[parent] = directory(parent)
+		}
+		puts[path] = record.Put{Key: path, Value: content, Encoding: string(encoding), Kind: kind}
+	}
+	o := &record.Operation{}
+	for _, put := range puts {
+		o.Put = append(o.Put, put)
+	}
+	slices.SortFunc(o.Put, func(a, b record.Put) int { return strings.Compare(a.Key, b.Key) })
+	return o, nil
+}
+
+func directory(path string) record.Put {
+	return record.Put{Key: path, Kind: kindDirectory}
+}
+
+// Read returns a file, or a directory without content; nil if it does not exist.
+func (fs *FS) Read(ctx context.Context, path string) (*File, error) {
+	path, err := Clean(path)
+	if err != nil {
+		return nil, err
+	}
+	x, err := fs.Seed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if path == root {
+		return &File{Info: rootInfo()}, nil
+	}
+	item, found := x.Find(path)
+	if !found {
+		return nil, nil
+	}
+	content, err := fs.store.Load(ctx, fs.scope, item)
+	if errors.Is(err, record.ErrNotFound) {
+		// It was changed or deleted since.
+		item, content, err = fs.store.Get(ctx, fs.scope, path)
+	}
+	switch {
+	case errors.Is(err, record.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	info := infoOf(item)
+	return &File{Info: info, Content: encode(content, info.Encoding)}, nil
+}
+
+// Stat describes a file or a directory; nil if it does not exist. The root always exists (FS-05).
+func (fs *FS) Stat(ctx context.Context, path string) (*Info, error) {
+	path, err := Clean(path)
+	if err != nil {
+		return nil, err
+	}
+	x, err := fs.Seed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if path == root {
+		info := rootInfo()
+		return &info, nil
+	}
+	item, found := x.Find(path)
+	if !found {
+		return nil, nil
+	}
+	info := infoOf(item)
+	return &info, nil
+}
+
+// List returns the files and directories in a directory, by name. It is empty for a path that does not exist (FS-05).
+func (fs *FS) List(ctx context.Context, path string) ([]Info, error) {
+	path, err := Clean(path)
+	if err != nil {
+		return nil, err
+	}
+	x, err := fs.Seed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []Info
+	for _, item := range x.Items {
+		if rest, below := strings.CutPrefix(item.Key, within(path)); below && !strings.Contains(rest, "/") {
+			found = append(found, infoOf(item))
+		}
+	}
+	return found, nil
+}
+
+func rootInfo() Info {
+	return Info{Path: root, IsDirectory: true}
+}
+
+func infoOf(item record.Item) Info {
+	created, updated := item.Created.UTC(), item.Modified.UTC()
+	info := Info{
+		Path: item.Key, Name: nameOf(item.Key), IsDirectory: item.Kind == kindDirectory,
+		IsReadOnly: item.Kind == kindReadOnly, Size: item.Size, Created: &created, Updated: &updated,
+	}
+	if !info.IsDirectory {
+		info.Encoding = Encoding(item.Encoding)
+	}
+	return info
+}
+
+// errUnseeded ends a change that comes before the initial files.
+var errUnseeded = errors.New("the initial files are not written yet")
+
+// change carries out a change, once for its cause, and decodes its result into the given value. decide returns the
+// operation and the result; a change without an operation is not remembered.
+func (fs *FS) change(
+	ctx context.Context,
+	cause record.Cause,
+	into any,
+	decide func(context.Context, *record.Index) (*record.Operation, any, error),
+) error {
+	var last []byte
+	seeded := fs.initial == nil
+	update := func() (record.Outcome, error) {
+		return fs.store.Update(ctx, fs.scope, cause,
+			func(ctx context.Context, x *record.Index) (*record.Operation, error) {
+				if x.Revision == 0 && !seeded {
+					return nil, errUnseeded
+				}
+				o, result, err := decide(ctx, x)
+				if err != nil {
+					return nil, err
+				}
+				if last, err = json.Marshal(result); err != nil {
+					return nil, fmt.Errorf("encoding the result of a change: %w", err)
+				}
+				if o != nil {
+					o.Result = last
+				}
+				return o, nil
+			})
+	}
+	outcome, err := update()
+	if errors.Is(err, errUnseeded) {
+		if _, err := fs.Seed(ctx); err != nil {
+			return err
+		}
+		seeded = true
+		outcome, err = update()
+	}
+	if err != nil {
+		return shown(err)
+	}
+	if outcome.Result != nil {
+		last = outcome.Result
+	}
+	return json.Unmarshal(last, into)
+}
+
+// shown returns an error with an Error in its chain, if there is something that the caller can be told.
+func shown(err error) error {
+	switch {
+	case errors.Is(err, record.ErrFull):
+		return fmt.Errorf("%w (%w)", Errorf("The filesystem is full: a Session has at most %d files and directories, "+
+			"with %d bytes in all. Delete some.", record.MaxKeys, record.MaxStoreBytes), err)
+	case errors.Is(err, record.ErrRefused):
+		return fmt.Errorf("%w (%w)", Errorf("The server refuses the change. "+
+			"A quota of the namespace may be used up, or the namespace is being deleted."), err)
+	default:
+		return err
+	}
+}
