@@ -24,8 +24,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 )
 
 // Options are the settings of a Kit. The zero value is usable: every tool call then succeeds with the empty result.
@@ -153,7 +153,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	err = controller.Setup(ctx, mgr, controller.Options{
 		Store:          store,
 		Logs:           k.player,
-		Launcher:       tool.Launcher{Image: "capstan.dev/launcher:test", Delivery: tool.DeliveryImageVolume},
+		Launcher:       jobspec.Launcher{Image: "capstan.dev/launcher:test", Delivery: jobspec.DeliveryImageVolume},
 		MaxActiveTurns: o.MaxActiveTurns,
 		JobRetention:   o.JobRetention,
 		Models:         o.models(),

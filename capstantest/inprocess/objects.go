@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/readiness"
 )
 
 // objects are the objects of one namespace. Returned objects never change: another version replaces them.
@@ -28,7 +28,7 @@ type objects struct {
 	namespace string
 	now       func() time.Time
 	models    model.Registry
-	schemas   tool.SchemaChecker
+	schemas   readiness.SchemaChecker
 	// functionProviders are the providers that functions implement.
 	functionProviders map[v1alpha1.ModelProvider]bool
 	// checkKey returns why a Model has no API key.
@@ -148,7 +148,7 @@ func (s *objects) observe(o apivalidation.Object) {
 		reason, message := model.Readiness(s.models.Check(o))
 		condition.SetReady(&o.Status.Conditions, o.Generation, now, reason, message)
 	case *v1alpha1.Tool:
-		reason, message := tool.Readiness(&o.Spec, s.schemas)
+		reason, message := readiness.Of(&o.Spec, s.schemas)
 		condition.SetReady(&o.Status.Conditions, o.Generation, now, reason, message)
 	}
 }

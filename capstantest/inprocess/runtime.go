@@ -22,8 +22,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
+	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 )
 
 // ErrStopped means that the context of New has ended while a Turn was running. The Turn's state stays in the journal: a
@@ -74,7 +74,7 @@ func newBuilder() *builder {
 		log: slog.Default(),
 	}
 	b.objects = &objects{
-		namespace: "default", functionProviders: map[v1alpha1.ModelProvider]bool{}, schemas: tool.NewValidator(),
+		namespace: "default", functionProviders: map[v1alpha1.ModelProvider]bool{}, schemas: inputschema.NewValidator(),
 		byKey: map[key]apivalidation.Object{}, secrets: map[string]*corev1.Secret{},
 	}
 	return b
@@ -169,7 +169,7 @@ func (b *builder) newSteps() *step.Runner {
 			Secrets: func(_ context.Context, _, name string) (*corev1.Secret, error) { return b.objects.secret(name) },
 		},
 		Models:    b.models,
-		Validator: tool.NewValidator(),
+		Validator: inputschema.NewValidator(),
 		Pause: func(ctx context.Context, d time.Duration) error {
 			until := now().Add(d)
 			if b.withoutPauses {

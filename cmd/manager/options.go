@@ -20,7 +20,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 )
 
 // imageVolumesSince is the minor version of Kubernetes from which on image volumes are enabled by default.
@@ -216,7 +216,7 @@ func (o *options) validate() error {
 		return fmt.Errorf("invalid --model-call-limit %s: must be positive", o.controllers.ModelCallLimit)
 	}
 	switch o.launcher {
-	case deliveryAuto, string(tool.DeliveryImageVolume), string(tool.DeliveryInitContainer):
+	case deliveryAuto, string(jobspec.DeliveryImageVolume), string(jobspec.DeliveryInitContainer):
 	default:
 		return fmt.Errorf("invalid --launcher-delivery %q: must be Auto, ImageVolume or InitContainer", o.launcher)
 	}
@@ -234,7 +234,7 @@ func (o *options) validate() error {
 
 // validateClasses checks the names of the classes of tool pods. Those of the cluster itself are refused here, because
 // the policy on the manager refuses every Job with one.
-func validateClasses(launcher tool.Launcher) error {
+func validateClasses(launcher jobspec.Launcher) error {
 	for flag, class := range map[string]string{
 		"tool-runtime-class": launcher.RuntimeClass, "tool-priority-class": launcher.PriorityClass,
 	} {
@@ -255,9 +255,9 @@ func validateClasses(launcher tool.Launcher) error {
 }
 
 // delivery chooses how the launcher gets into tool pods.
-func (o *options) delivery(config *rest.Config) (tool.Delivery, error) {
+func (o *options) delivery(config *rest.Config) (jobspec.Delivery, error) {
 	if o.launcher != deliveryAuto {
-		return tool.Delivery(o.launcher), nil
+		return jobspec.Delivery(o.launcher), nil
 	}
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -271,10 +271,10 @@ func (o *options) delivery(config *rest.Config) (tool.Delivery, error) {
 }
 
 // deliveryFor is the best delivery that a version of Kubernetes has.
-func deliveryFor(major, minor string) tool.Delivery {
+func deliveryFor(major, minor string) jobspec.Delivery {
 	number, err := strconv.Atoi(strings.TrimRight(minor, "+"))
 	if major == "1" && (err != nil || number < imageVolumesSince) {
-		return tool.DeliveryInitContainer
+		return jobspec.DeliveryInitContainer
 	}
-	return tool.DeliveryImageVolume
+	return jobspec.DeliveryImageVolume
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -145,8 +145,8 @@ func stripModel(object any) (any, error) {
 // stripTool drops the texts of a large Tool: they are read live when a model is called, and when a call of the tool
 // starts. The digest of the whole definition stays.
 func stripTool(object any) (any, error) {
-	if definition, ok := object.(*v1alpha1.Tool); ok {
-		tool.LeaveOut(definition)
+	if tool, ok := object.(*v1alpha1.Tool); ok {
+		definition.LeaveOut(tool)
 	}
 	return stripMetadata(object)
 }

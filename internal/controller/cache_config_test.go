@@ -20,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 )
 
 // longText returns a text that shares no memory with another one.
@@ -193,19 +193,22 @@ func TestALargeToolIsKeptWithWhatDecisionsNeed(t *testing.T) {
 	for name, make := range map[string]func() *v1alpha1.Tool{"Job": largeTool, "HTTP": largeHTTPTool} {
 		t.Run(name, func(t *testing.T) {
 			whole := make()
-			want := tool.Digest(&whole.Spec)
+			want := definition.Digest(&whole.Spec)
 			left := kept(options, make()).(*v1alpha1.Tool)
-			if got := tool.Digest(&left.Spec); !tool.LeftOut(&left.Spec) || got != want {
-				t.Errorf("left out: %v, with the digest %q, want %q", tool.LeftOut(&left.Spec), got, want)
+			if got := definition.Digest(&left.Spec); !definition.LeftOut(&left.Spec) || got != want {
+				t.Errorf("left out: %v, with the digest %q, want %q", definition.LeftOut(&left.Spec), got, want)
 			}
 			again := kept(options, left.DeepCopy()).(*v1alpha1.Tool)
 			if !reflect.DeepEqual(again, left) {
 				t.Errorf("after a relist the cache keeps %+v, want %+v", again.Spec, left.Spec)
 			}
 			call := v1alpha1.ToolCall{}
-			start, run := tool.Timeouts(call, &whole.Spec)
-			if s, r := tool.Timeouts(call, &left.Spec); s != start || r != run {
+			start, run := jobspec.Timeouts(call, &whole.Spec)
+			if s, r := jobspec.Timeouts(call, &left.Spec); s != start || r != run {
 				t.Errorf("timeouts %s and %s, want %s and %s", s, r, start, run)
+			}
+			if got, want := definition.Of(left).Timeout, definition.Of(whole).Timeout; !reflect.DeepEqual(got, want) {
+				t.Errorf("the timeout of the definition is %v, want %v", got, want)
 			}
 			var pinned v1alpha1.ToolCall
 			definition.Of(whole).Pin(&pinned)

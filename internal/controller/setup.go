@@ -37,7 +37,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -56,7 +57,7 @@ type Options struct {
 	// Logs reads the logs of tool containers. Required.
 	Logs turn.LogReader
 	// Launcher is added to tool pods.
-	Launcher tool.Launcher
+	Launcher jobspec.Launcher
 	// MaxActiveTurns bounds the number of active Turns of all namespaces together. Default 1000.
 	MaxActiveTurns int
 	// MaxBegunTurns bounds the number of Turns per namespace that have begun and not ended, waiting Turns included.
@@ -163,7 +164,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := fieldindex.SetUp(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	validator := tool.NewValidator()
+	validator := inputschema.NewValidator()
 	turnWakes, sessionWakes, modelWakes := &wake.Source{}, &wake.Source{}, &wake.Source{}
 	steps := o.steps(mgr, validator)
 	steps.OnNoKey = modelWakes.Wake
@@ -295,7 +296,7 @@ func (o Options) register(
 }
 
 // steps returns the runner of the steps of Turns.
-func (o Options) steps(mgr ctrl.Manager, v *tool.Validator) *step.Runner {
+func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) *step.Runner {
 	return &step.Runner{
 		Runner: invocation.Runner{
 			Log: journal.New(o.Store, journal.Options{

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/suite"
 )
@@ -214,7 +214,7 @@ var _ = Describe("The policy manager-pods", func() {
 	It("lets the manager open the gate of a pod of its own, and delete it", func(ctx context.Context) {
 		pod := callPod(ctx, newTool("tool"))
 		accepts(func() error {
-			patch := client.RawPatch(types.MergePatchType, tool.ReleasePatch(pod, metav1.Now().Time))
+			patch := client.RawPatch(types.MergePatchType, jobspec.ReleasePatch(pod, metav1.Now().Time))
 			return as(managerUser).Patch(ctx, pod.DeepCopy(), patch, client.DryRunAll)
 		})
 		accepts(func() error { return as(managerUser).Delete(ctx, pod.DeepCopy(), client.DryRunAll) })
@@ -267,9 +267,9 @@ var _ = Describe("The policy manager-network-policies", func() {
 	It("lets the manager create the one that denies everything, and no other", func(ctx context.Context) {
 		const held = "the manager may create only the NetworkPolicy capstan-network-none"
 		Expect(
-			client.IgnoreNotFound(admin.Delete(ctx, tool.NetworkPolicyNone(teamB))),
+			client.IgnoreNotFound(admin.Delete(ctx, jobspec.NetworkPolicyNone(teamB))),
 		).To(Succeed(), "another spec may have left it")
-		accepts(creating(ctx, as(managerUser), tool.NetworkPolicyNone(teamB)))
+		accepts(creating(ctx, as(managerUser), jobspec.NetworkPolicyNone(teamB)))
 		for what, change := range map[string]func(*networkingv1.NetworkPolicy){
 			"name":     func(p *networkingv1.NetworkPolicy) { p.Name = "other" },
 			"selector": func(p *networkingv1.NetworkPolicy) { p.Spec.PodSelector = metav1.LabelSelector{} },
@@ -284,11 +284,11 @@ var _ = Describe("The policy manager-network-policies", func() {
 			},
 		} {
 			By(what)
-			policy := tool.NetworkPolicyNone(teamB)
+			policy := jobspec.NetworkPolicyNone(teamB)
 			change(policy)
 			refuses(creating(ctx, as(managerUser), policy), held)
 		}
-		there := stored(ctx, admin, tool.NetworkPolicyNone(teamB))
+		there := stored(ctx, admin, jobspec.NetworkPolicyNone(teamB))
 		refuses(func() error { return managerAsAdmin().Delete(ctx, there.DeepCopy(), client.DryRunAll) }, held)
 		refuses(
 			updating(
@@ -306,9 +306,9 @@ var _ = Describe("The policy manager-service-accounts", func() {
 	It("lets the manager create the account of tool pods, and no other", func(ctx context.Context) {
 		const held = "the manager may create only the ServiceAccount capstan-tool"
 		Expect(
-			client.IgnoreNotFound(admin.Delete(ctx, tool.ServiceAccount(teamB))),
+			client.IgnoreNotFound(admin.Delete(ctx, jobspec.ServiceAccount(teamB))),
 		).To(Succeed(), "another spec may have left it")
-		accepts(creating(ctx, as(managerUser), tool.ServiceAccount(teamB)))
+		accepts(creating(ctx, as(managerUser), jobspec.ServiceAccount(teamB)))
 		for what, change := range map[string]func(*corev1.ServiceAccount){
 			"name":         func(s *corev1.ServiceAccount) { s.Name = "default" },
 			"label":        func(s *corev1.ServiceAccount) { s.Labels = nil },
@@ -329,18 +329,18 @@ var _ = Describe("The policy manager-service-accounts", func() {
 			"finalizer": func(s *corev1.ServiceAccount) { s.Finalizers = []string{"example.org/held"} },
 		} {
 			By(what)
-			account := tool.ServiceAccount(teamB)
+			account := jobspec.ServiceAccount(teamB)
 			change(account)
 			refuses(creating(ctx, managerAsAdmin(), account), held)
 		}
 		for _, namespace := range []string{"kube-system", "kube-public", "kube-node-lease", "capstan-system"} {
 			By(namespace)
 			refuses(
-				creating(ctx, managerAsAdmin(), tool.ServiceAccount(namespace)),
+				creating(ctx, managerAsAdmin(), jobspec.ServiceAccount(namespace)),
 				"the manager must not create ServiceAccounts in system namespaces or in its own namespace.",
 			)
 		}
-		there := stored(ctx, admin, tool.ServiceAccount(teamB))
+		there := stored(ctx, admin, jobspec.ServiceAccount(teamB))
 		refuses(func() error { return managerAsAdmin().Delete(ctx, there.DeepCopy(), client.DryRunAll) }, held)
 		refuses(
 			updating(ctx, managerAsAdmin(), there, func(s *corev1.ServiceAccount) { s.AutomountServiceAccountToken = nil }),

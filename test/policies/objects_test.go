@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -112,7 +112,7 @@ func newSecret(name string) *corev1.Secret {
 
 // callJob is the Job of a tool call as the manager makes it, suspended so that where it runs may still be changed.
 func callJob(turn *v1alpha1.Turn, definition *v1alpha1.Tool) *batchv1.Job {
-	job := tool.BuildJob(tool.JobParams{
+	job := jobspec.Build(jobspec.Params{
 		Turn:      turn,
 		Session:   "demo",
 		Step:      2,
@@ -126,7 +126,7 @@ func callJob(turn *v1alpha1.Turn, definition *v1alpha1.Tool) *batchv1.Job {
 			Fingerprint: "f",
 			Attempt:     1,
 		},
-		Launcher: tool.Launcher{Image: "example.org/launcher:1", Delivery: tool.DeliveryInitContainer},
+		Launcher: jobspec.Launcher{Image: "example.org/launcher:1", Delivery: jobspec.DeliveryInitContainer},
 	})
 	job.Spec.Suspend = ptr.To(true)
 	return job

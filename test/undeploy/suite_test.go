@@ -25,7 +25,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/suite"
 )
@@ -178,8 +178,8 @@ func madeByManager(ctx context.Context) {
 		Expect(admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	}
 	for _, namespace := range []string{"team-a", "team-b"} {
-		Expect(admin.Create(ctx, tool.ServiceAccount(namespace))).To(Succeed())
-		Expect(admin.Create(ctx, tool.NetworkPolicyNone(namespace))).To(Succeed())
+		Expect(admin.Create(ctx, jobspec.ServiceAccount(namespace))).To(Succeed())
+		Expect(admin.Create(ctx, jobspec.NetworkPolicyNone(namespace))).To(Succeed())
 	}
 	for _, object := range others() {
 		Expect(admin.Create(ctx, object)).To(Succeed())
@@ -189,11 +189,11 @@ func madeByManager(ctx context.Context) {
 // others are objects of users that look like what the manager makes: they have the name and not the label, the label of
 // another tool, or the label and not the name.
 func others() []client.Object {
-	account := tool.ServiceAccount("own")
+	account := jobspec.ServiceAccount("own")
 	account.Labels = nil
-	policy := tool.NetworkPolicyNone("own")
+	policy := jobspec.NetworkPolicyNone("own")
 	policy.Labels = map[string]string{v1alpha1.LabelManagedBy: "helm"}
-	labelled := tool.ServiceAccount("team-a")
+	labelled := jobspec.ServiceAccount("team-a")
 	labelled.Name = "capstan"
 	return []client.Object{account, policy, labelled}
 }
@@ -205,7 +205,7 @@ func expectOthersKept(ctx context.Context) {
 		Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), object)).To(Succeed())
 	}
 	for _, namespace := range []string{"team-a", "team-b"} {
-		for _, object := range []client.Object{tool.ServiceAccount(namespace), tool.NetworkPolicyNone(namespace)} {
+		for _, object := range []client.Object{jobspec.ServiceAccount(namespace), jobspec.NetworkPolicyNone(namespace)} {
 			Expect(admin.Get(ctx, client.ObjectKeyFromObject(object), object)).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
 		}
 	}

@@ -29,7 +29,7 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/controller"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -288,7 +288,7 @@ func jobName(job *unstructured.Unstructured) string {
 		Expect(err).NotTo(HaveOccurred())
 		return int32(n)
 	}
-	return tool.JobName(
+	return jobspec.Name(
 		types.UID(labels[v1alpha1.LabelTurnUID]),
 		number(v1alpha1.LabelStep),
 		labels[v1alpha1.LabelCall],

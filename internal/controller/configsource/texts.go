@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -80,7 +80,7 @@ func promptOf[T client.Object](
 
 // Tool implements turnstate.Texts. It returns the Tool itself if nothing of it was left out.
 func (t *Texts) Tool(ctx context.Context, cached *v1alpha1.Tool) (*v1alpha1.Tool, error) {
-	if !tool.LeftOut(&cached.Spec) {
+	if !definition.LeftOut(&cached.Spec) {
 		return cached, nil
 	}
 	whole, err := read(ctx, t, cached, &v1alpha1.Tool{}, func(o *v1alpha1.Tool) *v1alpha1.Tool {

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 // server is an API server that counts the objects which are read, and those which lists return.
@@ -81,7 +81,7 @@ func longTool(text string) *v1alpha1.Tool {
 // leftOut is a Tool as the cache has it.
 func leftOut(t *v1alpha1.Tool) *v1alpha1.Tool {
 	cached := t.DeepCopy()
-	tool.LeaveOut(cached)
+	definition.LeaveOut(cached)
 	return cached
 }
 

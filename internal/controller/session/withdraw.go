@@ -11,7 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 )
 
 // withdraw withdraws calls of a deleted Turn by deleting their pods while those still have the scheduling gate. The
@@ -28,7 +28,7 @@ func (r *Reconciler) withdraw(namespace string) step.Withdrawer {
 			return false, fmt.Errorf("listing the pods of call %s: %w", call.ID, err)
 		}
 		for i := range pods.Items {
-			if !tool.Gated(&pods.Items[i]) {
+			if !jobspec.Gated(&pods.Items[i]) {
 				return false, nil
 			}
 		}

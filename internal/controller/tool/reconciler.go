@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/readiness"
 )
 
 // Reconciler keeps the Ready condition of Tools.
@@ -29,7 +29,7 @@ type Reconciler struct {
 	// Clock returns the current time.
 	Clock func() time.Time
 	// Schemas checks inputSchemas.
-	Schemas tool.SchemaChecker
+	Schemas readiness.SchemaChecker
 }
 
 // +kubebuilder:rbac:groups=capstan.dev,resources=tools,verbs=get;list;watch
@@ -46,7 +46,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	next := base.DeepCopy()
-	reason, message := tool.Readiness(&whole.Spec, r.Schemas)
+	reason, message := readiness.Of(&whole.Spec, r.Schemas)
 	now := metav1.NewTime(r.Clock())
 	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
 	condition.SetStalled(

@@ -16,6 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
 )
 
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=create
@@ -119,7 +121,7 @@ func (r *Reconciler) createAccount(ctx context.Context, namespace string, seen t
 		if !r.accounts.last(namespace).Equal(seen) {
 			return nil, nil
 		}
-		if err := r.Client.Create(ctx, tool.ServiceAccount(namespace)); client.IgnoreAlreadyExists(err) != nil {
+		if err := r.Client.Create(ctx, jobspec.ServiceAccount(namespace)); client.IgnoreAlreadyExists(err) != nil {
 			return nil, err
 		}
 		r.accounts.note(namespace, r.Clock())
@@ -148,9 +150,9 @@ func (w *accountWait) refuse(err error, now time.Time) {
 func (a *actScope) awaitAccount(index int, now time.Time) *tool.Outcome {
 	call, wait := &a.turn.Status.ToolCalls[index], &a.step.account
 	why := "the ServiceAccount of its pod was not accepted: " + wait.refused.Error()
-	start, _ := tool.Timeouts(*call, a.toolSpec(*call))
+	start, _ := jobspec.Timeouts(*call, a.toolSpec(*call))
 	if !now.Before(wait.since.Add(start)) {
-		refused := tool.Refused(why)
+		refused := jobstatus.Refused(why)
 		return &refused
 	}
 	a.deadline(wait.until)

@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -35,7 +36,7 @@ func (a *actScope) calls() []v1alpha1.ToolCall {
 
 // job returns the name of the Job of a call's current attempt, the Job, and whether the cache has it.
 func (a *actScope) job(call v1alpha1.ToolCall) (string, *batchv1.Job) {
-	name := tool.JobName(a.turn.UID, a.plan().Step, call.ID, call.Attempt)
+	name := jobspec.Name(a.turn.UID, a.plan().Step, call.ID, call.Attempt)
 	return name, a.jobs[name]
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
@@ -148,7 +149,7 @@ func TestACallThatFailsToBeObservedHoldsUpNoOther(t *testing.T) {
 func TestAJobOfTheNameThatIsNotTheCallsEndsTheTurn(t *testing.T) {
 	w := newWorld(t)
 	w.begin(builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
-	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: tool.JobName(w.turn().UID, 2, "1-0", 1)}}
+	foreign := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: jobspec.Name(w.turn().UID, 2, "1-0", 1)}}
 	w.create(foreign)
 	w.manager(0).withoutCluster("the end", w.finished)
 	turn := w.turn()

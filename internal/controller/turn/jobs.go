@@ -21,6 +21,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
 )
 
 const (
@@ -41,7 +44,7 @@ func (r *Reconciler) start(ctx context.Context, a *actScope, indexes []int) (flo
 	var failed []error
 	for _, index := range indexes {
 		call := a.calls()[index]
-		if tool.InProcess(call.Executor) {
+		if executors.InProcess(call.Executor) {
 			if !r.callAwaitsPolicies(a, index) {
 				failed = append(failed, r.startRequest(ctx, a, index))
 			}
@@ -77,12 +80,12 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		return proceed, r.deny(ctx, a, index, name, tool.Changed())
 	}
 	if !a.config.Effective.Network.Binds(definition.Name, &definition.Spec) {
-		return proceed, r.deny(ctx, a, index, name, tool.Unenforceable())
+		return proceed, r.deny(ctx, a, index, name, jobspec.Unenforceable())
 	}
 	if err := r.planned(ctx, a.scope); err != nil {
 		return proceed, err
 	}
-	job := tool.BuildJob(tool.JobParams{
+	job := jobspec.Build(jobspec.Params{
 		Turn:      a.turn,
 		Session:   a.session.Name,
 		Step:      a.plan().Step,
@@ -134,14 +137,14 @@ func (r *Reconciler) createJob(ctx context.Context, a *actScope, index int, job 
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		requested.clearRequest()
 		return proceed, nil
-	case tool.RefusedForNow(err.Error()):
+	case jobstatus.RefusedForNow(err.Error()):
 		requested.clearRequest()
 	case apierrors.IsForbidden(err),
 		apierrors.IsInvalid(err),
 		apierrors.IsBadRequest(err),
 		apierrors.IsRequestEntityTooLargeError(err):
 		requested.clearRequest()
-		return proceed, r.deny(ctx, a, index, name, tool.Refused(err.Error()))
+		return proceed, r.deny(ctx, a, index, name, jobstatus.Refused(err.Error()))
 	default:
 		requested.responseLostAt = r.Clock()
 	}
@@ -210,7 +213,7 @@ func (r *Reconciler) openGates(ctx context.Context, a *actScope, record bool) (f
 		if job == nil {
 			continue
 		}
-		pod := tool.SelectPod(a.pods[string(job.UID)], job, call)
+		pod := jobstatus.SelectPod(a.pods[string(job.UID)], job, call)
 		if pod == nil || !gated(pod) {
 			continue
 		}
@@ -239,7 +242,7 @@ func (r *Reconciler) recordPods(a *actScope) bool {
 			missing++
 			continue
 		}
-		if pod := tool.SelectPod(
+		if pod := jobstatus.SelectPod(
 			a.pods[string(job.UID)],
 			job,
 			call,
@@ -281,7 +284,7 @@ func gated(pod *corev1.Pod) bool {
 
 // openGate lets the pod start. The patch applies only to exactly this pod.
 func (r *Reconciler) openGate(ctx context.Context, pod *corev1.Pod) error {
-	err := r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, tool.ReleasePatch(pod, r.Clock())))
+	err := r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, jobspec.ReleasePatch(pod, r.Clock())))
 	if client.IgnoreNotFound(err) != nil {
 		// Also a conflict, or a gate of another controller that the cache still shows, keeps the pod from starting.
 		return fmt.Errorf("removing the scheduling gate of pod %s: %w", pod.Name, err)
@@ -413,7 +416,7 @@ func (r *Reconciler) deleteRunning(
 	number := strconv.Itoa(int(s.plan().Step))
 	for _, call := range s.turn.Status.ToolCalls {
 		for attempt := range call.Attempt {
-			name := tool.JobName(s.turn.UID, s.plan().Step, call.ID, attempt+1)
+			name := jobspec.Name(s.turn.UID, s.plan().Step, call.ID, attempt+1)
 			if step.job(name).requested && jobs[name] == nil && !slices.Contains(running[number], call.ID) {
 				running[number] = append(running[number], call.ID)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -36,7 +36,7 @@ func (m *manager) leavesOutConfig(bytes int64, edit func(client.Object)) map[str
 			case *v1alpha1.Session:
 				config.LeaveOutPrompt(&o.Spec.ConfigLayer)
 			case *v1alpha1.Tool:
-				tool.LeaveOut(o)
+				definition.LeaveOut(o)
 			}
 			return err
 		},

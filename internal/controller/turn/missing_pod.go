@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -35,7 +36,7 @@ func (r *Reconciler) explainMissingPod(ctx context.Context, a *actScope, index i
 	if !now.Before(due) {
 		known = &missingPod{askedAt: now}
 		if why := r.podFailureCause(ctx, job); why != "" {
-			known.reason, known.why = tool.Refused(why).Reason, strings.TrimPrefix(why, "Error creating: ")
+			known.reason, known.why = jobstatus.Refused(why).Reason, strings.TrimPrefix(why, "Error creating: ")
 		}
 		a.step.job(job.Name).missingPod = known
 		due = now.Add(missingPodInterval)

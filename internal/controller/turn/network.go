@@ -12,6 +12,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
 )
 
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;create
@@ -27,21 +29,21 @@ func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcom
 	if err := r.Live.List(ctx, &policies, client.InNamespace(job.Namespace)); err != nil {
 		return nil, false, fmt.Errorf("listing NetworkPolicies for a tool without network access: %w", err)
 	}
-	why, missing := tool.Opening(policies.Items, job)
+	why, missing := jobspec.Opening(policies.Items, job)
 	if why != "" {
 		return networkOpen(why), false, nil
 	}
 	if !missing {
 		return nil, true, nil
 	}
-	err := r.Client.Create(ctx, tool.NetworkPolicyNone(job.Namespace))
+	err := r.Client.Create(ctx, jobspec.NetworkPolicyNone(job.Namespace))
 	switch {
 	case err == nil:
 		return nil, true, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil, false, nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-		refused := tool.Refused("its NetworkPolicy was not accepted: " + err.Error())
+		refused := jobstatus.Refused("its NetworkPolicy was not accepted: " + err.Error())
 		return &refused, false, nil
 	default:
 		// If two processes create it at once, one gets AlreadyExists: the next pass reads the existing policy.

@@ -17,6 +17,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -60,7 +62,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 		return proceed, r.observeMissing(ctx, a, index, name)
 	}
 	a.step.job(name).seen = true
-	if !tool.Matches(job, a.turn.UID, call) {
+	if !jobspec.Matches(job, a.turn.UID, call) {
 		return r.failDeterminism(ctx, a, call, name)
 	}
 	pod, err := r.podOf(ctx, a, call, job)
@@ -70,31 +72,31 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	if behind, err := r.lacksRecord(ctx, a.scope, call, pod); err != nil || behind {
 		return stop, err
 	}
-	start, run := tool.Timeouts(call, a.toolSpec(call))
-	seen := tool.Observe(job, pod, call, start, run, r.Clock())
-	if pod == nil && seen.Phase == tool.PhaseDone {
+	start, run := jobspec.Timeouts(call, a.toolSpec(call))
+	seen := jobstatus.Observe(job, pod, call, start, run, r.Clock())
+	if pod == nil && seen.Phase == jobstatus.PhaseDone {
 		// The watches of Jobs and pods have no common order: a call must not end because only the cache lacks its pod.
 		if pod, err = r.livePod(ctx, a, call, job); err != nil {
 			return stop, err
 		}
-		seen = tool.Observe(job, pod, call, start, run, r.Clock())
+		seen = jobstatus.Observe(job, pod, call, start, run, r.Clock())
 	}
 	a.deadline(seen.Deadline)
-	if seen.GaveUp != nil {
-		a.step.known.Row(call.ID).StartFailure = seen.GaveUp
+	if seen.StartFailure != nil {
+		a.step.known.Row(call.ID).StartFailure = seen.StartFailure
 	}
 	if seen.Stop && pod != nil {
 		if err := r.stopPod(ctx, pod); err != nil {
 			return stop, err
 		}
 	}
-	if pod == nil && seen.Phase == tool.PhasePending && seen.Outcome.Reason == v1alpha1.ToolCallReasonStarting {
+	if pod == nil && seen.Phase == jobstatus.PhasePending && seen.Outcome.Reason == v1alpha1.ToolCallReasonStarting {
 		r.renewAccount(ctx, a, job, seen.Deadline.Add(-start))
 	}
 	if pod != nil {
 		a.clearRefusal(index, name)
 	}
-	if seen.Phase != tool.PhaseDone {
+	if seen.Phase != jobstatus.PhaseDone {
 		shown := &a.turn.Status.ToolCalls[index]
 		if shown.State != seen.Outcome.State || shown.Reason != seen.Outcome.Reason {
 			shown.PodName = podName(pod)
@@ -154,7 +156,7 @@ func (r *Reconciler) podOf(
 	call v1alpha1.ToolCall,
 	job *batchv1.Job,
 ) (*corev1.Pod, error) {
-	pod := tool.SelectPod(a.pods[string(job.UID)], job, call)
+	pod := jobstatus.SelectPod(a.pods[string(job.UID)], job, call)
 	if call.PodUID == "" || (pod != nil && pod.UID == call.PodUID) {
 		return pod, nil
 	}
@@ -169,7 +171,7 @@ func (r *Reconciler) livePod(
 	if err != nil {
 		return nil, err
 	}
-	return tool.SelectPod(live[string(job.UID)], job, call), nil
+	return jobstatus.SelectPod(live[string(job.UID)], job, call), nil
 }
 
 // observeMissing decides about a call whose Job the cache does not have. A Job that has not been created yet is not
@@ -204,13 +206,13 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	if a.step.known.RecallSettled(shown) {
 		return nil
 	}
-	r.conclude(a, index, tool.Observe(nil, nil, call, 0, 0, r.Clock()).Outcome)
+	r.conclude(a, index, jobstatus.Observe(nil, nil, call, 0, 0, r.Clock()).Outcome)
 	return nil
 }
 
 // logLost reports whether the output of a call is lost, after an error of reading its log.
 func (m *stepMemory) logLost(call string, err error) bool {
-	return m.known.Row(call).LogLost(errors.Is(err, tool.ErrResultLost) || apierrors.IsNotFound(err))
+	return m.known.Row(call).LogLost(errors.Is(err, jobstatus.ErrResultLost) || apierrors.IsNotFound(err))
 }
 
 // toolOutput is a result that was read from a log. Its memory counts until a pass takes it.
@@ -234,11 +236,11 @@ func (r *Reconciler) readLog(
 			return nil, fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 		}
 		defer func() { _ = log.Close() }()
-		text, err := tool.ReadResult(log, tool.TerminationMessage(pod))
+		text, err := jobstatus.ReadResult(log, jobstatus.TerminationMessage(pod))
 		return toolOutput(text), err
 	})
 	if err != nil && a.step.logLost(call.ID, err) {
-		return tool.LostOutput(call, outcome), true, nil
+		return jobstatus.LostOutput(call, outcome), true, nil
 	}
 	if err != nil || !done {
 		return outcome, false, err

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
 )
 
 // held describes the outcomes of a step that are only in memory.
@@ -129,7 +129,7 @@ func (a *actScope) showPod(index int) {
 	}
 	var pod *corev1.Pod
 	if _, job := a.job(*call); job != nil {
-		pod = tool.SelectPod(a.pods[string(job.UID)], job, *call)
+		pod = jobstatus.SelectPod(a.pods[string(job.UID)], job, *call)
 	}
 	call.PodName = podName(pod)
 }

@@ -9,13 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
 )
 
 // explainPodFailure returns the outcome of a call whose Job got no pod, with the cause from the Job controller's
 // Events. Without an Event the outcome stays unchanged.
 func (r *Reconciler) explainPodFailure(ctx context.Context, job *batchv1.Job, outcome tool.Outcome) tool.Outcome {
 	if why := r.podFailureCause(ctx, job); why != "" {
-		return tool.Refused(why)
+		return jobstatus.Refused(why)
 	}
 	return outcome
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 )
 
 // maxRounds bounds the rounds of one pass before other Turns get the worker. A step needs at most a few rounds.
@@ -46,7 +46,7 @@ type Reconciler struct {
 	// Logs reads the log of a tool's container.
 	Logs LogReader
 	// Launcher is added to tool pods.
-	Launcher tool.Launcher
+	Launcher jobspec.Launcher
 	// Policies holds back steps that need a Secret while an admission policy of the installation is missing. Nil holds
 	// nothing back.
 	Policies *policies.Verifier

@@ -31,7 +31,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 )
 
 // gatedStore is an entry store that refuses entries as with an exhausted quota, and records its calls.
@@ -146,7 +146,7 @@ func (st *stage) restart() {
 				Log:   journal.New(st.store, journal.Options{Clock: clock}),
 				Clock: clock,
 			},
-			Validator: tool.NewValidator(),
+			Validator: inputschema.NewValidator(),
 			Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return st, nil }},
 		},
 	}

@@ -38,7 +38,8 @@ import (
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
@@ -315,7 +316,7 @@ func (w *world) manager(skew time.Duration) *manager {
 		Logs:         noLogs{},
 		JobRetention: time.Hour,
 		Turns:        fairshare.NewTurns(fairshare.TurnsOptions{Active: 8}),
-		Launcher:     tool.Launcher{Image: "launcher"},
+		Launcher:     jobspec.Launcher{Image: "launcher"},
 		Steps: &step.Runner{
 			Runner: invocation.Runner{
 				Log:    journal.New(w.store, journal.Options{Clock: clock}),
@@ -326,7 +327,7 @@ func (w *world) manager(skew time.Duration) *manager {
 				},
 			},
 			Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return w, nil }},
-			Validator: tool.NewValidator(),
+			Validator: inputschema.NewValidator(),
 		},
 	}
 	return m

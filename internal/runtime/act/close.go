@@ -4,12 +4,13 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
 
 // inProcess reports whether the process that runs the Turn carries out the call itself. local reports whether it does
 // so for Jobs.
 func inProcess(call v1alpha1.ToolCall, local bool) bool {
-	return tool.InProcess(call.Executor) || (local && call.Executor == v1alpha1.ToolExecutorJob)
+	return executors.InProcess(call.Executor) || (local && call.Executor == v1alpha1.ToolExecutorJob)
 }
 
 // Claimable reports whether a call is claimed in the journal before it starts: one that must not start twice and that

@@ -6,6 +6,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
 
 // Outcomes of calls stay in memory until their step closes, and do not count for their namespace. A waiting Turn holds
@@ -80,7 +81,7 @@ func (s *Step) Keepable(calls []v1alpha1.ToolCall) []v1alpha1.ToolCall {
 // claim without a result: its holder may still append one.
 func (s *Step) keepable(call v1alpha1.ToolCall) bool {
 	row := s.copyOf(call.ID)
-	if !tool.CarriedOut(call.Executor) || row.Outcome == nil || row.RecordedOutcome.Ordinal != 0 {
+	if !executors.CarriedOut(call.Executor) || row.Outcome == nil || row.RecordedOutcome.Ordinal != 0 {
 		return false
 	}
 	switch row.Outcome.State {

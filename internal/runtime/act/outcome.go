@@ -101,7 +101,7 @@ func HasNoClient(outcome tool.Outcome) bool {
 func abandoned(call v1alpha1.ToolCall) tool.Outcome {
 	text := "Cancelled: user sent a new message"
 	if Unapproved(call) {
-		text = tool.NotExecuted("the user sent a new message before it was approved")
+		text = tool.NotExecutedText("the user sent a new message before it was approved")
 	}
 	return tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: v1alpha1.ToolCallReasonSteered, Error: text}
 }
@@ -128,7 +128,7 @@ func neverStarted() tool.Outcome {
 	return tool.Outcome{
 		State:  v1alpha1.ToolCallStateNotExecuted,
 		Reason: v1alpha1.ToolCallReasonTurnEnded,
-		Error:  tool.NotExecuted("the turn ended first"),
+		Error:  tool.NotExecutedText("the turn ended first"),
 	}
 }
 
@@ -146,6 +146,6 @@ func mayHaveRun() tool.Outcome {
 	return tool.Outcome{
 		State:  v1alpha1.ToolCallStateUnknown,
 		Reason: v1alpha1.ToolCallReasonTurnEnded,
-		Error:  tool.OutcomeUnknown("the turn ended while it may have been running"),
+		Error:  tool.UnknownText("the turn ended while it may have been running"),
 	}
 }

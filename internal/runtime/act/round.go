@@ -7,6 +7,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
 
 // Action is the next action of a driver. The driver reports the result to the Round, where the action requires it.
@@ -148,7 +149,7 @@ func (r *Round) observe(time.Time) []Action {
 			// No Job of it can exist. Decisions are accepted after the other calls were observed.
 		case r.refused(*call):
 			r.Refuse(call)
-		case tool.CarriedOut(call.Executor):
+		case executors.CarriedOut(call.Executor):
 			actions = append(actions, Observe{i})
 		}
 	}

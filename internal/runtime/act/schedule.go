@@ -2,7 +2,7 @@ package act
 
 import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
 
 // MaxConcurrency is the maximum number of calls of one step that run at the same time (TOOL-12).
@@ -54,7 +54,7 @@ func chosen(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency, lim
 
 // open reports whether the manager runs a call, which is not settled.
 func open(call *v1alpha1.ToolCall) bool {
-	return tool.CarriedOut(call.Executor) && !call.State.Settled()
+	return executors.CarriedOut(call.Executor) && !call.State.Settled()
 }
 
 func running(call *v1alpha1.ToolCall) bool {

@@ -12,7 +12,7 @@ import (
 func TestWhatTheEndOfAnAttemptMeans(t *testing.T) {
 	interrupted := tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: "Disruption", Error: "x", Retryable: true}
 	unstarted := tool.Outcome{
-		State: v1alpha1.ToolCallStateNotExecuted, Reason: "Unschedulable", Error: tool.NotExecuted("no node"),
+		State: v1alpha1.ToolCallStateNotExecuted, Reason: "Unschedulable", Error: tool.NotExecutedText("no node"),
 		Retryable: true,
 	}
 	final := tool.Outcome{State: v1alpha1.ToolCallStateFailed, Reason: "ExitCode", Error: "x"}
@@ -64,7 +64,7 @@ func TestWhatTheEndOfAnAttemptMeans(t *testing.T) {
 // A call is only "not executed" if this process knows of every attempt that it has not started.
 func TestNotExecutedNeedsEveryAttempt(t *testing.T) {
 	unstarted := tool.Outcome{
-		State: v1alpha1.ToolCallStateNotExecuted, Reason: "Unschedulable", Error: tool.NotExecuted("no node"),
+		State: v1alpha1.ToolCallStateNotExecuted, Reason: "Unschedulable", Error: tool.NotExecutedText("no node"),
 		Retryable: true,
 	}
 	for name, test := range map[string]struct {

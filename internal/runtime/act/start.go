@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
 
 // Startable returns the calls that may start now, in order (TOOL-12), and when the next one may whose attempt is to
@@ -56,7 +56,7 @@ func (s *Step) InProgress(call v1alpha1.ToolCall, exists bool) bool {
 // Requested reports whether a call that a process carries out itself has begun, according to the status.
 func Requested(calls []v1alpha1.ToolCall) bool {
 	for _, call := range calls {
-		if tool.InProcess(call.Executor) && !Unapproved(call) &&
+		if executors.InProcess(call.Executor) && !Unapproved(call) &&
 			(call.State != v1alpha1.ToolCallStatePending || call.Attempt > 1) {
 			return true
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
 
 // MissingSecret is the error of a call that waits for a Secret, such as that of a header. Nothing of the call was
@@ -84,7 +85,7 @@ func (s *Step) WaitsForOthers(
 
 // awaitsSecret reports whether a call that the process carries out waits for a Secret.
 func awaitsSecret(call v1alpha1.ToolCall) bool {
-	if call.Executor != v1alpha1.ToolExecutorHTTP || call.State != v1alpha1.ToolCallStatePending {
+	if !executors.InProcess(call.Executor) || call.State != v1alpha1.ToolCallStatePending {
 		return false
 	}
 	switch call.Reason {

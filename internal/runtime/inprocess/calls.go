@@ -9,6 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
@@ -79,7 +81,7 @@ func (a *acting) refused(call v1alpha1.ToolCall) *tool.Outcome {
 	case definition == nil:
 		outcome = tool.Changed()
 	case !a.config.Effective.Network.Binds(definition.Name, &definition.Spec):
-		outcome = tool.Unenforceable()
+		outcome = jobspec.Unenforceable()
 	default:
 		return nil
 	}
@@ -94,7 +96,7 @@ func (a *acting) job(call v1alpha1.ToolCall, run *invocation.Attempt) func(conte
 		Session:   a.turn.Spec.SessionRef.Name,
 		Call:      call,
 		Tool:      definition,
-		Arguments: tool.Given(a.step.Plan(call.ID).Arguments),
+		Arguments: tool.ArgumentsOrEmpty(a.step.Plan(call.ID).Arguments),
 		Locale:    a.turn.Status.Plan.Locale,
 	}
 	return func(ctx context.Context) (invocation.End, error) {
@@ -111,22 +113,22 @@ func (a *acting) job(call v1alpha1.ToolCall, run *invocation.Attempt) func(conte
 // carryOut calls the function, for at most the timeout of the call. A function that does not return is abandoned: like
 // a killed container, it cannot affect the call any more.
 func (l *Loop) carryOut(ctx context.Context, j Job) tool.Outcome {
-	_, timeout := tool.Timeouts(j.Call, &j.Tool.Spec)
+	_, timeout := jobspec.Timeouts(j.Call, &j.Tool.Spec)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan tool.Outcome, 1)
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				ended <- tool.LocalPanicked(j.Call, p)
+				ended <- jobstatus.LocalPanicked(j.Call, p)
 			}
 		}()
 		report, known := l.Jobs(ctx, j)
 		if !known {
-			ended <- tool.LocalMissing(j.Tool.Name)
+			ended <- jobstatus.LocalMissing(j.Tool.Name)
 			return
 		}
-		ended <- tool.LocalEnded(j.Call, report, timeout)
+		ended <- jobstatus.LocalEnded(j.Call, report, timeout)
 	}()
 	over := make(chan struct{})
 	deadline := l.Clock.Now().Add(timeout)
@@ -139,7 +141,7 @@ func (l *Loop) carryOut(ctx context.Context, j Job) tool.Outcome {
 	case outcome := <-ended:
 		return outcome
 	case <-over:
-		return tool.LocalEnded(
+		return jobstatus.LocalEnded(
 			j.Call,
 			result.Report{Outcome: result.TimedOut, Exit: result.ExitTimeout, Started: true},
 			timeout,

@@ -17,7 +17,7 @@ func (run *Runner) builtin(_ context.Context, _ turnstate.Turn, c Call) (work, e
 		return w, nil
 	}
 	w.do = func(ctx context.Context) (tool.Outcome, error) {
-		return builtin.Run(ctx, c.Definition, c.Call, builtin.Call{Arguments: tool.Given(c.Arguments), Now: run.Clock()})
+		return builtin.Run(ctx, c.Definition, c.Call, builtin.Call{Arguments: tool.ArgumentsOrEmpty(c.Arguments), Now: run.Clock()})
 	}
 	return w, nil
 }

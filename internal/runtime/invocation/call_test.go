@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	toolexecutors "github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
 
 // Rules: TOOL-01.
@@ -17,7 +17,7 @@ func TestEveryExecutorOfThisProcessIsRegistered(t *testing.T) {
 	} {
 		call := v1alpha1.ToolCall{ID: "1-0", Executor: executor, SideEffect: v1alpha1.SideEffectPure, Attempt: 1}
 		end, err := b.CarryOut(t.Context(), turn, Call{Call: call, Attempt: NewAttempt(&Line{})})
-		if (err == nil) != tool.InProcess(executor) {
+		if (err == nil) != toolexecutors.InProcess(executor) {
 			t.Errorf("executor %s: %v", executor, err)
 		}
 		if err == nil && end.Outcome.Reason != v1alpha1.ToolCallReasonToolChanged {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
@@ -35,7 +36,7 @@ func TestACallOfAJobToolInThisProcess(t *testing.T) {
 			for range 2 {
 				end, err := b.Local(t.Context(), turn, call, run, func(context.Context) tool.Outcome {
 					ran++
-					return tool.LocalEnded(call, result.ReportOf("paid", "", 0), 0)
+					return jobstatus.LocalEnded(call, result.ReportOf("paid", "", 0), 0)
 				})
 				if err != nil || end.Outcome.State != test.state ||
 					(end.Outcome.State == v1alpha1.ToolCallStateSucceeded && end.Outcome.StartedAt.IsZero()) {

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/httpcall"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // request prepares a call of an HTTP tool. The error is an *act.Withheld as long as a Secret is missing that a header
 // needs.
 func (run *Runner) request(ctx context.Context, t turnstate.Turn, c Call) (work, error) {
-	w := work{abandoned: tool.HTTPAbandoned()}
+	w := work{abandoned: httpcall.Abandoned()}
 	spec := c.Definition.Spec()
 	if spec == nil || spec.HTTP == nil {
 		changed := tool.CallChanged(c.Call)
@@ -31,7 +32,7 @@ func (run *Runner) request(ctx context.Context, t turnstate.Turn, c Call) (work,
 			return work{}, withheld
 		}
 	}
-	request, refused := tool.BuildRequest(tool.HTTPParams{
+	request, refused := httpcall.Build(httpcall.Params{
 		Turn:        t.Ref.UID,
 		Call:        c.Call,
 		Tool:        spec,
@@ -43,7 +44,7 @@ func (run *Runner) request(ctx context.Context, t turnstate.Turn, c Call) (work,
 	w.refused = refused
 	w.do = func(ctx context.Context) (tool.Outcome, error) {
 		answer, err := run.Egress.Do(ctx, request)
-		return tool.HTTPEnded(c.Call, request, answer, err), nil
+		return httpcall.Ended(c.Call, request, answer, err), nil
 	}
 	return w, nil
 }

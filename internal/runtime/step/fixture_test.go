@@ -20,8 +20,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -71,7 +71,7 @@ func onStore(t *testing.T, store journal.Store) *bench {
 			Clock: clock,
 		},
 		Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return b, nil }},
-		Validator: tool.NewValidator(),
+		Validator: inputschema.NewValidator(),
 	}
 	b.says("Hello.")
 	return b

@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -25,7 +25,7 @@ type Runner struct {
 	// Models creates the drivers of model providers.
 	Models model.Registry
 	// Validator checks the model's arguments.
-	Validator *tool.Validator
+	Validator *inputschema.Validator
 	// OnNoKey is called for each Model that could not be called because it has no API key. It may be nil.
 	OnNoKey func(types.NamespacedName)
 	// OnFirstToken is called with the time to the first content of each response, by provider. It may be nil.

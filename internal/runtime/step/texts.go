@@ -8,7 +8,6 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -46,7 +45,7 @@ func wholeConfig(ctx context.Context, c turnstate.Config) (turnstate.Config, err
 		if err != nil {
 			return c, fmt.Errorf("reading Tool %s: %w", d.Name, err)
 		}
-		tool.LeaveOutExecution(&read.Spec)
+		definition.LeaveOutExecution(&read.Spec)
 		c.Tools[i] = definition.Of(read)
 	}
 	return c, nil

@@ -9,8 +9,11 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/httpcall"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/readiness"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -56,7 +59,7 @@ func largeConfig(t *testing.T) (turnstate.Config, *shelf) {
 	config.LeaveOutPrompt(&layer)
 	c.Effective.SystemPrompt = config.Fold(layer).SystemPrompt
 	cached := work.DeepCopy()
-	tool.LeaveOut(cached)
+	definition.LeaveOut(cached)
 	c.Tools = definition.Set{definition.Of(cached)}
 	model.LeaveOut(c.Model)
 	if !c.Tools.Find("work").LeftOut() || !model.LeftOut(c.Model) {
@@ -133,18 +136,18 @@ func TestTextsThatWereLeftOutCannotBeUsed(t *testing.T) {
 		HTTP:        &v1alpha1.HTTPTool{URL: "https://example.org"},
 	}
 	httpTool := &v1alpha1.Tool{Spec: *http}
-	tool.LeaveOut(httpTool)
+	definition.LeaveOut(httpTool)
 	offered := s.tools["work"].DeepCopy()
-	tool.LeaveOutExecution(&offered.Spec)
+	definition.LeaveOutExecution(&offered.Spec)
 	for name, use := range map[string]func(){
 		"the prompt":                 func() { systemPrompt(c.Effective.SystemPrompt, "", false) },
 		"the definitions":            func() { definitions(c) },
 		"the schema":                 func() { b.pin(newTurn("demo-1"), c, calls(1, "work")) },
-		"a Job":                      func() { tool.BuildJob(tool.JobParams{Tool: job}) },
-		"a Job of what was offered":  func() { tool.BuildJob(tool.JobParams{Tool: &offered.Spec}) },
-		"a request":                  func() { tool.BuildRequest(tool.HTTPParams{Tool: &httpTool.Spec}) },
-		"the readiness of a Tool":    func() { tool.Readiness(job, tool.NewValidator()) },
-		"the arguments in the query": func() { tool.CheckHTTP(&httpTool.Spec) },
+		"a Job":                      func() { jobspec.Build(jobspec.Params{Tool: job}) },
+		"a Job of what was offered":  func() { jobspec.Build(jobspec.Params{Tool: &offered.Spec}) },
+		"a request":                  func() { httpcall.Build(httpcall.Params{Tool: &httpTool.Spec}) },
+		"the readiness of a Tool":    func() { readiness.Of(job, inputschema.NewValidator()) },
+		"the arguments in the query": func() { httpcall.Check(&httpTool.Spec) },
 		"a script":                   func() { _ = b.Models.Check(c.Model) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +159,7 @@ func TestTextsThatWereLeftOutCannotBeUsed(t *testing.T) {
 			use()
 		})
 	}
-	if got, want := tool.Digest(&offered.Spec), tool.Digest(&s.tools["work"].Spec); got != want {
+	if got, want := definition.Digest(&offered.Spec), definition.Digest(&s.tools["work"].Spec); got != want {
 		t.Errorf("the digest of what is offered is %s, want %s", got, want)
 	}
 }

@@ -7,22 +7,37 @@ import "github.com/capstan-dev/capstan/api/v1alpha1"
 func CallChanged(call v1alpha1.ToolCall) Outcome {
 	const why = "it was changed or removed after it was called"
 	if AtMostOnce(call) {
-		return notExecuted(v1alpha1.ToolCallReasonToolChanged, why)
+		return NotExecuted(v1alpha1.ToolCallReasonToolChanged, why)
 	}
-	return failed(v1alpha1.ToolCallReasonToolChanged, Interrupted(why))
+	return Failed(v1alpha1.ToolCallReasonToolChanged, InterruptedText(why))
 }
 
 // CallUnclaimed is the outcome of a call that was not started because the journal had no room for its claim.
 func CallUnclaimed() Outcome {
-	return notExecuted(v1alpha1.ToolCallReasonLogFull, "the journal of the Session is full")
+	return NotExecuted(v1alpha1.ToolCallReasonLogFull, "the journal of the Session is full")
 }
 
 // CallAbandoned is the outcome of a call whose claim has no recorded outcome.
 func CallAbandoned() Outcome {
-	return afterStart(unknown(v1alpha1.ToolCallReasonManagerLost, "the process that ran it has ended"))
+	return AfterStart(Unknown(v1alpha1.ToolCallReasonManagerLost, "the process that ran it has ended"))
 }
 
 // Changed is the outcome of a call that has not started, and whose Tool has changed since it was planned.
 func Changed() Outcome {
-	return notExecuted(v1alpha1.ToolCallReasonToolChanged, "it was changed or removed after it was called")
+	return NotExecuted(v1alpha1.ToolCallReasonToolChanged, "it was changed or removed after it was called")
+}
+
+// Rejected is the outcome of a rejected call.
+func Rejected() Outcome {
+	return Outcome{
+		State:  v1alpha1.ToolCallStateNotExecuted,
+		Reason: v1alpha1.ToolCallReasonRejected,
+		Error: sentence("The tool was not executed", "its approval was rejected") +
+			" It has changed nothing. Do not call it again with the same arguments unless you are told to.",
+	}
+}
+
+// ApprovalTimedOut is the outcome of a call that was not approved in time.
+func ApprovalTimedOut() Outcome {
+	return NotExecuted(v1alpha1.ToolCallReasonApprovalTimeout, "it requires approval and was not approved in time")
 }

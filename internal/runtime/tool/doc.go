@@ -1,8 +1,8 @@
-// Package tool implements tool calls: it checks arguments, computes fingerprints, decides which calls of a step may
-// start, builds the Job of a call, and reads the call's outcome from that Job's pod.
+// Package tool has what the calls of all tools share: their fingerprints and limits, their outcomes, and the texts in
+// which a model learns of them. Packages jobspec and jobstatus build and read the Jobs of calls,
+// package httpcall their requests, and package builtin runs the tools that are part of the manager.
 //
-// Everything here is a function of its arguments: no client, no clock. The one exception is Validator, which caches
-// compiled schemas. Package result holds the wire format that the launcher in the pod and this package share.
+// Everything here is a function of its arguments: no client, no clock.
 //
 // A call ends in exactly one of four ways, which the model can distinguish: it returned a result or an error
 // (Succeeded, Failed), it never started (NotExecuted), or it started and its outcome cannot be determined (Unknown). A

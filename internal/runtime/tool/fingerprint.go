@@ -8,16 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// intentKey is an argument that models add for people to read. It changes nothing about a call.
-const intentKey = "human_intent"
-
-// nameHexDigits is how much of a hash is in the name of an object.
-const nameHexDigits = 20
+// IntentKey is an argument that models add for people to read. It changes nothing about a call.
+const IntentKey = "human_intent"
 
 // emptyArguments replaces blank arguments.
 const emptyArguments = "{}"
@@ -28,15 +28,15 @@ const emptyArguments = "{}"
 func Fingerprint(name, arguments string) string {
 	if len(arguments) <= MaxArgumentsBytes {
 		if normal, ok := normalize(arguments); ok {
-			return hash(name, "json", normal)
+			return Hash(name, "json", normal)
 		}
 	}
-	return hash(name, "text", arguments)
+	return Hash(name, "text", arguments)
 }
 
 // normalize writes JSON with sorted keys and without white space. Numbers stay as they were written.
 func normalize(arguments string) (string, bool) {
-	decoder := json.NewDecoder(strings.NewReader(withDefault(arguments)))
+	decoder := json.NewDecoder(strings.NewReader(ArgumentsOrEmpty(arguments)))
 	decoder.UseNumber()
 	var value any
 	if decoder.Decode(&value) != nil {
@@ -46,7 +46,7 @@ func normalize(arguments string) (string, bool) {
 		return "", false
 	}
 	if object, ok := value.(map[string]any); ok {
-		delete(object, intentKey)
+		delete(object, IntentKey)
 	}
 	var normal bytes.Buffer
 	if json.NewEncoder(&normal).Encode(value) != nil {
@@ -55,22 +55,18 @@ func normalize(arguments string) (string, bool) {
 	return strings.TrimSuffix(normal.String(), "\n"), true
 }
 
-// Given returns the arguments for the tool: byte for byte, except for blank ones, which stand for an empty object.
-func Given(arguments string) string {
-	return withDefault(arguments)
-}
-
-// withDefault replaces blank arguments by an empty object.
-func withDefault(arguments string) string {
+// ArgumentsOrEmpty returns the arguments for the tool: byte for byte, except for blank ones, which stand for an empty
+// object.
+func ArgumentsOrEmpty(arguments string) string {
 	if strings.TrimSpace(arguments) == "" {
 		return emptyArguments
 	}
 	return arguments
 }
 
-// hash is the SHA-256 of parts, in hexadecimal. Each part follows its length, so that nothing can be moved from one to
+// Hash is the SHA-256 of parts, in hexadecimal. Each part follows its length, so that nothing can be moved from one to
 // the next.
-func hash(parts ...string) string {
+func Hash(parts ...string) string {
 	sum := sha256.New()
 	for _, part := range parts {
 		_, _ = fmt.Fprintf(sum, "%d:%s", len(part), part) // a hash accepts everything
@@ -81,5 +77,19 @@ func hash(parts ...string) string {
 // IdempotencyKey is a key for services that must not perform an operation twice. It is the same for every attempt of a
 // call and different for every other call. It has 64 hexadecimal digits.
 func IdempotencyKey(turn types.UID, callID string) string {
-	return hash("idempotency-key", string(turn), callID)
+	return Hash("idempotency-key", string(turn), callID)
+}
+
+// CallDigest is the SHA-256, in hexadecimal, over everything that an approval of a call covers: the Turn, the step that
+// runs the call, the call, the Tool as it is pinned in the call, and the arguments for the tool.
+func CallDigest(turn types.UID, step int32, call v1alpha1.ToolCall, arguments string) string {
+	return Hash(
+		"call",
+		string(turn),
+		strconv.FormatInt(int64(step), 10),
+		call.ID,
+		string(call.ToolUID),
+		call.ToolDigest,
+		ArgumentsOrEmpty(arguments),
+	)
 }

@@ -2,9 +2,13 @@ package tool
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/memory"
 )
 
 // Rules: DUR-06.
@@ -88,4 +92,73 @@ func FuzzFingerprint(f *testing.F) {
 			t.Errorf("white space makes %s of %s", two, one)
 		}
 	})
+}
+
+func TestAFingerprintOfLargeArgumentsCostsLittle(t *testing.T) {
+	large := map[string]string{
+		"objects with members": `{"a":[` + strings.TrimSuffix(strings.Repeat(`{"":0},`, 2<<20), ",") + `]}`,
+		"objects":              `{"a":[` + strings.TrimSuffix(strings.Repeat(`{},`, 4<<20), ",") + `]}`,
+		"a chain": strings.Repeat(
+			`{"a":`,
+			9000,
+		) + "1" + strings.Repeat(
+			"}",
+			9000,
+		) + strings.Repeat(
+			" ",
+			MaxArgumentsBytes,
+		),
+	}
+	for name, arguments := range large {
+		var one, two string
+		used := memory.Allocated(func() { one, two = Fingerprint("tool", arguments), Fingerprint("tool", arguments+" ") })
+		if used > 64<<20 {
+			t.Errorf("%s: %d MiB were allocated for %d MiB", name, used>>20, len(arguments)>>20)
+		}
+		if one == two || len(one) != 64 {
+			t.Errorf("%s: the fingerprints are %s and %s", name, one, two)
+		}
+	}
+}
+
+func TestTheDigestOfACallNeverChanges(t *testing.T) {
+	call := v1alpha1.ToolCall{ID: "1-0", ToolUID: "tool-uid", ToolDigest: "d"}
+	const ofCall = "626a204bc3b92dce8b131f94ec70c81c812bbcd3618bd660ce74c74706449443"
+	if got := CallDigest("turn-uid", 2, call, `{"euros": 40}`); got != ofCall {
+		t.Errorf("the digest of a call is %s, and was %s: approvals would be refused with an upgrade", got, ofCall)
+	}
+}
+
+func TestACallDigestIsOfEverythingThatAnApprovalIsAbout(t *testing.T) {
+	call := v1alpha1.ToolCall{ID: "1-0", ToolUID: "tool-uid", ToolDigest: "digest"}
+	other := func(change func(*v1alpha1.ToolCall)) v1alpha1.ToolCall {
+		changed := call
+		change(&changed)
+		return changed
+	}
+	digests := map[string]string{}
+	for name, digest := range map[string]string{
+		"the call":     CallDigest("turn", 2, call, `{"euros": 40}`),
+		"another Turn": CallDigest("turn-2", 2, call, `{"euros": 40}`),
+		"another step": CallDigest("turn", 4, call, `{"euros": 40}`),
+		"another call": CallDigest("turn", 2, other(func(c *v1alpha1.ToolCall) { c.ID = "1-1" }), `{"euros": 40}`),
+		"another Tool": CallDigest("turn", 2, other(func(c *v1alpha1.ToolCall) { c.ToolUID = "uid-2" }), `{"euros": 40}`),
+		"another image": CallDigest(
+			"turn", 2, other(func(c *v1alpha1.ToolCall) { c.ToolDigest = "digest-2" }), `{"euros": 40}`,
+		),
+		"another amount": CallDigest("turn", 2, call, `{"euros": 4000}`),
+		"other bytes":    CallDigest("turn", 2, call, `{"euros":40}`),
+		"moved bytes": CallDigest(
+			"turn", 2, other(func(c *v1alpha1.ToolCall) { c.ToolUID, c.ToolDigest = "tool-uidd", "igest" }), `{"euros": 40}`,
+		),
+		"no arguments": CallDigest("turn", 2, call, ""),
+	} {
+		if before, taken := digests[digest]; taken || len(digest) != 64 {
+			t.Errorf("%s has the digest %q, which is also that of %s", name, digest, before)
+		}
+		digests[digest] = name
+	}
+	if CallDigest("turn", 2, call, " ") != CallDigest("turn", 2, call, "{}") {
+		t.Error("blank arguments stand for an empty object, which is what the tool is given")
+	}
 }

@@ -14,7 +14,7 @@ const previewCut = "…"
 // the result; the preview of an error is still useful for the model.
 func Recalled(call v1alpha1.ToolCall) Outcome {
 	if call.State == v1alpha1.ToolCallStateSucceeded {
-		return ran(call, "of its result only the start is known, "+strconv.Quote(call.Preview))
+		return OutputLost(call, "of its result only the start is known, "+strconv.Quote(call.Preview))
 	}
 	outcome := Outcome{State: call.State, Reason: call.Reason, Error: call.Preview}
 	if outcome.Error != "" && !strings.HasSuffix(outcome.Error, previewCut) {
@@ -23,9 +23,9 @@ func Recalled(call v1alpha1.ToolCall) Outcome {
 	var rest string
 	switch {
 	case call.State == v1alpha1.ToolCallStateNotExecuted:
-		rest = NotExecuted("")
+		rest = NotExecutedText("")
 	case call.State == v1alpha1.ToolCallStateUnknown:
-		rest = OutcomeUnknown("")
+		rest = UnknownText("")
 	case AtMostOnce(call):
 		rest = "The tool failed. The rest of its error was lost."
 	default:

@@ -46,8 +46,8 @@ func ArgumentsTooLarge(size int) string {
 	)
 }
 
-// NotExecuted is the error of a call that never started. why is a sentence without its end, or empty.
-func NotExecuted(why string) string {
+// NotExecutedText is the error of a call that never started. why is a sentence without its end, or empty.
+func NotExecutedText(why string) string {
 	return sentence(toolNotExecuted, why) + changedNothing
 }
 
@@ -57,29 +57,29 @@ const (
 	changedNothing  = " It has changed nothing and may be called again."
 )
 
-// OutcomeUnknown is the error of a call that started and whose outcome cannot be determined. why is a sentence without
-// its end, or empty.
-func OutcomeUnknown(why string) string {
+// UnknownText is the error of a call that started and whose outcome cannot be determined. why is a sentence without its
+// end, or empty.
+func UnknownText(why string) string {
 	return sentence("The outcome of this tool call is unknown", why) +
 		" The tool may have done all, part or none of its work. It was not run again. Find out what it has done before " +
 		"you call it again."
 }
 
-// OutputLost is the error of a call that ran to its end and whose output cannot be read. why is a sentence without its
-// end, or empty.
-func OutputLost(why string) string {
+// outputLostText is the error of a call that ran to its end and whose output cannot be read. why is a sentence without
+// its end, or empty.
+func outputLostText(why string) string {
 	return sentence("The tool ran to its end, but its output was lost", why) +
 		" It was not run again. Find out what it has done before you call it again."
 }
 
-// OutputLostSafely is OutputLost of a call of a Pure or Idempotent tool.
-func OutputLostSafely(why string) string {
+// outputLostSafelyText is the same of a call of a Pure or Idempotent tool.
+func outputLostSafelyText(why string) string {
 	return sentence("The tool ran to its end, but its output was lost", why) + " It is safe to call it again."
 }
 
-// Interrupted is the error of a call of a Pure or Idempotent tool that started and did not end normally. why is a
+// InterruptedText is the error of a call of a Pure or Idempotent tool that started and did not end normally. why is a
 // sentence without its end, or empty.
-func Interrupted(why string) string {
+func InterruptedText(why string) string {
 	return sentence("The tool was interrupted before it returned a result", why) + " It is safe to call it again."
 }
 
@@ -88,4 +88,16 @@ func sentence(what, why string) string {
 		return what + "."
 	}
 	return what + ": " + why + "."
+}
+
+// maxWordsBytes bounds the part of a message of the cluster that the model reads.
+const maxWordsBytes = 500
+
+// Quoted adds a message of the cluster to a sentence, in one line.
+func Quoted(message string) string {
+	line := strings.Join(strings.Fields(strings.ToValidUTF8(message, "\uFFFD")), " ")
+	if line == "" {
+		return ""
+	}
+	return ": " + result.Head(line, maxWordsBytes)
 }

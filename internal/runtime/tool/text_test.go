@@ -50,10 +50,10 @@ func TestAResultIsCutOnce(t *testing.T) {
 
 func TestTheTextsTellTheEndingsApart(t *testing.T) {
 	texts := []string{
-		NotExecuted("why"),
-		OutcomeUnknown("why"),
-		OutputLost("why"),
-		Interrupted("why"),
+		NotExecutedText("why"),
+		UnknownText("why"),
+		outputLostText("why"),
+		InterruptedText("why"),
 		ArgumentsTooLarge(100_000),
 	}
 	for i, text := range texts {
@@ -67,7 +67,7 @@ func TestTheTextsTellTheEndingsApart(t *testing.T) {
 		}
 	}
 	for text, safe := range map[string]bool{
-		NotExecuted(""): true, Interrupted(""): true, OutcomeUnknown(""): false, OutputLost(""): false,
+		NotExecutedText(""): true, InterruptedText(""): true, UnknownText(""): false, outputLostText(""): false,
 	} {
 		if again := strings.Contains(text, "safe to call it again") ||
 			strings.Contains(text, "may be called again"); again != safe {
@@ -77,7 +77,7 @@ func TestTheTextsTellTheEndingsApart(t *testing.T) {
 			t.Errorf("without a reason the text is %q", text)
 		}
 	}
-	if got := NotExecuted(" It broke. "); !strings.HasPrefix(got, "The tool was not executed: It broke. It has") {
+	if got := NotExecutedText(" It broke. "); !strings.HasPrefix(got, "The tool was not executed: It broke. It has") {
 		t.Errorf("the text is %q", got)
 	}
 }

@@ -37,7 +37,7 @@ func ShowArguments(pinned []v1alpha1.ToolCall, planned []format.PlannedCall) {
 		if call.State != v1alpha1.ToolCallStateWaiting {
 			continue
 		}
-		whole := tool.Given(planned[i].Arguments)
+		whole := tool.ArgumentsOrEmpty(planned[i].Arguments)
 		part := excerpt.Encoded(excerpt.Of(whole, maxShownBytes), maxShownEncoded)
 		if cost := encodedSize(part); shown < maxShownCalls && cost <= room {
 			call.Arguments, room, shown = part, room-cost, shown+1

@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 )
 
 var noon = time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -30,7 +31,7 @@ func definitionOf(t *testing.T, capability, name string) *definition.Definition 
 func run(t *testing.T, d *definition.Definition, arguments string) (tool.Outcome, error) {
 	t.Helper()
 	_, schema := d.Offer()
-	if err := tool.NewValidator().Validate(schema, arguments); err != nil {
+	if err := inputschema.NewValidator().Validate(schema, arguments); err != nil {
 		t.Fatalf("the schema refuses %s: %v", arguments, err)
 	}
 	planned := v1alpha1.ToolCall{ID: "1-0", Attempt: 1}
@@ -111,7 +112,7 @@ func TestTheListOfTasks(t *testing.T) {
 	}
 	_, schema := d.Offer()
 	for _, arguments := range []string{`{}`, `{"todos": [{"content": "Do it."}]}`, `{"todos": [` + task("later") + `]}`} {
-		if tool.NewValidator().Validate(schema, arguments) == nil {
+		if inputschema.NewValidator().Validate(schema, arguments) == nil {
 			t.Errorf("the schema accepts %s", arguments)
 		}
 	}
@@ -158,7 +159,7 @@ func TestHowACallOfABuiltinToolEnds(t *testing.T) {
 			class: v1alpha1.SideEffectAtMostOnce,
 			run:   func() (any, error) { return nil, secret },
 			state: v1alpha1.ToolCallStateUnknown, reason: v1alpha1.ToolCallReasonInternalError,
-			text:   tool.OutcomeUnknown("an internal error occurred while it was executed"),
+			text:   tool.UnknownText("an internal error occurred while it was executed"),
 			defect: "hunter2",
 		},
 	} {
@@ -213,7 +214,7 @@ func TestEveryBuiltinToolCanBeOffered(t *testing.T) {
 		}
 		for _, d := range Definitions(capability) {
 			description, schema := d.Offer()
-			if !strings.Contains(d.Name, "_") || description == "" || !json.Valid(schema) || tool.CheckSchema(schema) != nil {
+			if !strings.Contains(d.Name, "_") || description == "" || !json.Valid(schema) || inputschema.Check(schema) != nil {
 				t.Errorf("%s of %s is described as %q, %s", d.Name, capability, description, schema)
 			}
 			if other := seen[d.Name]; other != "" {

@@ -36,7 +36,7 @@ func Run(
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			outcome, defect = tool.BuiltinBroken(planned), fmt.Errorf("tool %s panicked: %v\n%s", t.Name, p, debug.Stack())
+			outcome, defect = internalError(planned), fmt.Errorf("tool %s panicked: %v\n%s", t.Name, p, debug.Stack())
 		}
 	}()
 	value, err := t.Run(ctx, call)
@@ -47,11 +47,11 @@ func Run(
 	var shown *Error
 	switch {
 	case errors.As(err, &shown):
-		return tool.BuiltinFailed(shown.Error()), nil
+		return failed(shown.Error()), nil
 	case err != nil:
-		return tool.BuiltinBroken(planned), fmt.Errorf("tool %s failed: %w", t.Name, err)
+		return internalError(planned), fmt.Errorf("tool %s failed: %w", t.Name, err)
 	default:
-		return tool.BuiltinReturned(text), nil
+		return returned(text), nil
 	}
 }
 

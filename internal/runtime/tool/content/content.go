@@ -102,8 +102,12 @@ func FromImage(mediaType string, data []byte, size int64) string {
 }
 
 // tooLarge is why an image, or the rest of a result, is left out, and what to do.
-var tooLarge = fmt.Sprintf(" that is too large. A result has at most %d bytes, its images in base64 included. "+
-	"Ask for less, or for a smaller image", result.MaxResultBytes)
+var tooLarge = fmt.Sprintf(
+	" that is too large. A result has at most %d bytes, its images in base64 included: one image "+
+		"has at most about %d KiB. Ask for less, or for a smaller image",
+	result.MaxResultBytes,
+	result.MaxResultBytes*3/4>>10,
+)
 
 // leftOut is the note for the model in place of a block.
 func leftOut(what string) string {
@@ -113,7 +117,7 @@ func leftOut(what string) string {
 // Parts returns the parts of a result. A note replaces what cannot be shown to a model, the first of each kind. Texts
 // that follow each other are one part, so that a result has at most twice MaxImages parts and one.
 func Parts(text string) []event.Part {
-	blocks, cut, found := read(text)
+	blocks, lost, found := read(text)
 	if !found {
 		return []event.Part{event.Text(text)}
 	}
@@ -121,8 +125,8 @@ func Parts(text string) []event.Part {
 	for _, b := range blocks {
 		c.add(b)
 	}
-	if cut {
-		c.text(leftOut("the rest of a result" + tooLarge))
+	if lost != "" {
+		c.text(leftOut(lost + tooLarge))
 	}
 	return c.parts
 }
@@ -177,34 +181,40 @@ func Preview(text string) string {
 	return strings.Join(words, "\n")
 }
 
-// read returns the blocks of a result, and whether it is an array of blocks with an image. cut reports whether the rest
-// of it was left out because it was too long: then the last block may be lost.
-func read(text string) (blocks []Block, cut, found bool) {
+// read returns the blocks of a result, and whether it is an array of blocks with an image. lost is what was left out of
+// it because it was too long, in the words for the model; empty for nothing.
+func read(text string) (blocks []Block, lost string, found bool) {
 	// Most results are told apart without decoding them.
 	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "[") || !strings.Contains(text, `"`+typeImage+`"`) {
-		return nil, false, false
+		return nil, "", false
 	}
-	text, cut = result.Uncut(text)
+	text, cut := result.Uncut(text)
+	if cut {
+		lost = "the rest of a result"
+	}
 	decoder := json.NewDecoder(strings.NewReader(text))
 	if _, err := decoder.Token(); err != nil {
-		return nil, false, false
+		return nil, "", false
 	}
 	for decoder.More() {
 		at := decoder.InputOffset()
 		var source json.RawMessage
 		if err := decoder.Decode(&source); err != nil {
-			return blocks, cut, cut && (hasImage(blocks) || beginsImage(text[at:]))
+			if cut && beginsImage(text[at:]) {
+				return blocks, "an image at the end of a result", true
+			}
+			return blocks, lost, cut && hasImage(blocks)
 		}
 		b, valid := blockOf(source)
 		if !valid {
-			return nil, false, false
+			return nil, "", false
 		}
 		blocks = append(blocks, b)
 	}
 	if !cut && !ends(decoder) {
-		return nil, false, false
+		return nil, "", false
 	}
-	return blocks, cut, hasImage(blocks)
+	return blocks, lost, hasImage(blocks)
 }
 
 // ends reports whether the array ends here, and nothing follows it.

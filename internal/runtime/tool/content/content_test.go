@@ -157,21 +157,27 @@ func TestAResultThatIsCut(t *testing.T) {
 	for name, test := range map[string]struct {
 		output string
 		want   []event.Part
+		lost   string
 	}{
-		"the only image":       {`[{"type":"image","mimeType":"image/png","data":"` + pngData + long + `"}]`, nil},
-		"an image with _meta":  {`[{"_meta":"a","type":"image","data":"` + long + `"}]`, nil},
-		"a text after images":  {`[` + pngBlock + `,{"type":"text","text":"` + long + `"}]`, []event.Part{png}},
-		"one of several":       {`[` + gifBlock + `,{"data":"` + long + `","type":"image"}]`, []event.Part{gif}},
-		"a list without end":   {`[` + pngBlock + strings.Repeat(" ", len(long)), []event.Part{png}},
-		"the end of the list":  {`[` + pngBlock + `]` + strings.Repeat(" ", len(long)), []event.Part{png}},
-		"a comma and no block": {`[` + pngBlock + `,` + strings.Repeat(" ", len(long)), []event.Part{png}},
+		"the only image": {
+			`[{"type":"image","mimeType":"image/png","data":"` + pngData + long + `"}]`, nil, "an image at the end",
+		},
+		"an image with _meta": {`[{"_meta":"a","type":"image","data":"` + long + `"}]`, nil, "an image at the end"},
+		"a second image": {
+			`[` + gifBlock + `,{"type":"image","data":"` + long + `"}]`, []event.Part{gif}, "an image at the end",
+		},
+		"a text after images":  {`[` + pngBlock + `,{"type":"text","text":"` + long + `"}]`, []event.Part{png}, "the rest"},
+		"one of several":       {`[` + gifBlock + `,{"data":"` + long + `","type":"image"}]`, []event.Part{gif}, "the rest"},
+		"a list without end":   {`[` + pngBlock + strings.Repeat(" ", len(long)), []event.Part{png}, "the rest"},
+		"the end of the list":  {`[` + pngBlock + `]` + strings.Repeat(" ", len(long)), []event.Part{png}, "the rest"},
+		"a comma and no block": {`[` + pngBlock + `,` + strings.Repeat(" ", len(long)), []event.Part{png}, "the rest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, cut := result.Cut([]byte(test.output), int64(len(test.output)))
 			parts := Parts(text)
 			last := len(parts) - 1
 			if !cut || !reflect.DeepEqual(append([]event.Part{}, parts[:last]...), append([]event.Part{}, test.want...)) ||
-				!strings.Contains(parts[last].Text, "that is too large. A result has at most 65536 bytes") {
+				!strings.Contains(parts[last].Text, test.lost+" of a result that is too large. A result has at most 65536 bytes") {
 				t.Errorf("the parts are %.300v", fmt.Sprint(parts))
 			}
 			open := Parts(result.CutOpen([]byte(test.output)))
@@ -198,6 +204,9 @@ func TestOneImage(t *testing.T) {
 		t.Errorf("the parts are %+v", parts)
 	}
 	room := (result.MaxResultBytes - len(`[{"type":"image","mimeType":"image/gif","data":""}]`)) / 4 * 3
+	if about := fmt.Sprintf("one image has at most about %d KiB", (room+512)>>10); !strings.Contains(tooLarge, about) {
+		t.Errorf("%s in %q", about, tooLarge)
+	}
 	for size, fits := range map[int]bool{room: true, room + 1: false} {
 		text := FromImage("image/gif", append(data, make([]byte, size-len(data))...), int64(size))
 		if len(text) > result.MaxResultBytes || fits != (Parts(text)[0].Type == event.PartImage) {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
 
 // Kind is what a definition comes from.
@@ -74,34 +74,27 @@ func Of(t *v1alpha1.Tool) *Definition {
 		ConcurrencyClass: spec.ConcurrencyClass,
 		Source:           Source{Kind: KindTool, Name: t.Name, UID: t.UID, Generation: t.Generation},
 		object:           t,
-		digest:           sync.OnceValue(func() string { return tool.Digest(spec) }),
+		digest:           sync.OnceValue(func() string { return Digest(spec) }),
 	}
 	if spec.InputSchema != nil {
 		d.InputSchema = spec.InputSchema.Raw
 	}
-	switch {
-	case spec.Client != nil:
-		d.Executor = v1alpha1.ToolExecutorClient
-		return d
-	case spec.HTTP != nil:
-		d.Executor, d.Timeout = v1alpha1.ToolExecutorHTTP, spec.HTTP.Timeout
-	case spec.Job != nil:
-		d.Executor, d.Timeout = v1alpha1.ToolExecutorJob, spec.Job.Timeout
-	}
+	chosen := executors.Chosen(spec)
+	d.Executor, d.Timeout = chosen.Name, chosen.Field.Timeout(spec)
 	if d.SideEffect == "" {
-		d.SideEffect = v1alpha1.SideEffectAtMostOnce
+		d.SideEffect = chosen.SideEffect
 	}
 	return d
 }
 
 // Builtin completes the definition of a tool of a capability that is part of the manager: its executor and its source.
-// Without a side effect the tool is Pure.
+// Without a side effect the tool has that of the executor.
 func Builtin(capability string, d Definition) *Definition {
 	d.Executor, d.Source = v1alpha1.ToolExecutorBuiltin, Source{Kind: KindBuiltin, Name: capability}
 	if d.SideEffect == "" {
-		d.SideEffect = v1alpha1.SideEffectPure
+		d.SideEffect = executors.Named(d.Executor).SideEffect
 	}
-	d.digest = sync.OnceValue(func() string { return tool.BuiltinDigest(capability, d.Name, d.SideEffect) })
+	d.digest = sync.OnceValue(func() string { return builtinDigest(capability, d.Name, d.SideEffect) })
 	return &d
 }
 
@@ -124,13 +117,13 @@ func (d *Definition) Spec() *v1alpha1.ToolSpec {
 // LeftOut reports whether a cache has left out the texts for the model.
 func (d *Definition) LeftOut() bool {
 	spec := d.Spec()
-	return spec != nil && tool.LeftOut(spec)
+	return spec != nil && LeftOut(spec)
 }
 
 // LeftOutBytes is the size of the texts for the model that a cache has left out.
 func (d *Definition) LeftOutBytes() int64 {
 	if spec := d.Spec(); spec != nil {
-		return tool.LeftOutBytes(spec)
+		return LeftOutBytes(spec)
 	}
 	return 0
 }

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // payTool is a Tool that runs a Job.
@@ -78,7 +77,7 @@ func TestACallIsPinnedToWhatItsToolRuns(t *testing.T) {
 	call := v1alpha1.ToolCall{ID: "1-0"}
 	Of(payTool()).Pin(&call)
 	if (Set{}).Planned(call) != nil {
-		t.Error("a Tool that is gone passes for the one that was planned with")
+		t.Error("a Tool that was deleted passes for the one that was planned with")
 	}
 }
 
@@ -98,7 +97,8 @@ func TestACallWithoutTheUIDOfItsToolIsPinnedToTheGeneration(t *testing.T) {
 	}
 }
 
-func TestADefinitionSaysHowTheCallsOfAToolRun(t *testing.T) {
+// Rules: TOOL-06, TOOL-09.
+func TestADefinitionDecidesHowTheCallsOfAToolRun(t *testing.T) {
 	minute := &metav1.Duration{Duration: time.Minute}
 	for name, test := range map[string]struct {
 		spec v1alpha1.ToolSpec
@@ -125,7 +125,7 @@ func TestADefinitionSaysHowTheCallsOfAToolRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var call v1alpha1.ToolCall
 			Of(&v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{UID: "uid"}, Spec: test.spec}).Pin(&call)
-			test.want.ToolUID, test.want.ToolDigest = "uid", tool.Digest(&test.spec)
+			test.want.ToolUID, test.want.ToolDigest = "uid", Digest(&test.spec)
 			if !reflect.DeepEqual(call, test.want) {
 				t.Errorf("the call is planned as %+v, want %+v", call, test.want)
 			}
@@ -137,7 +137,7 @@ func TestTextsThatWereLeftOutAreNotOffered(t *testing.T) {
 	large := payTool()
 	large.Spec.Description = strings.Repeat("d", 16<<10)
 	want := Of(large.DeepCopy()).Digest()
-	tool.LeaveOut(large)
+	LeaveOut(large)
 	d := Of(large)
 	if !d.LeftOut() || d.LeftOutBytes() < 16<<10 || d.Digest() != want {
 		t.Errorf("left out %v, %d bytes, digest %s, want %s", d.LeftOut(), d.LeftOutBytes(), d.Digest(), want)

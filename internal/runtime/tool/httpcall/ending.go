@@ -1,0 +1,194 @@
+package httpcall
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/content"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// Ended returns the outcome of a call whose request has ended: with a response, or with an error of the egress
+// client. The caller sets its times.
+func Ended(call v1alpha1.ToolCall, request egress.Request, answer *egress.Response, err error) tool.Outcome {
+	if err != nil {
+		return noResponse(call, request, err)
+	}
+	body := withoutSecrets(answer.Body, request.Secret)
+	if answer.Status/100 == 2 {
+		text := answerText(body, answer)
+		if mediaType := imageType(answer.Header); mediaType != "" {
+			text = answerImage(mediaType, body, answer)
+		}
+		return tool.AfterStart(
+			tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &text},
+		)
+	}
+	status := fmt.Sprintf("The server responded with status %d", answer.Status)
+	if words := http.StatusText(answer.Status); words != "" {
+		status += " (" + words + ")"
+	}
+	if len(body) == 0 {
+		return tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonHTTPStatus, status+" and an empty body."))
+	}
+	start := result.Head(strings.ToValidUTF8(string(body), string(utf8.RuneError)), tool.MaxErrorBodyBytes)
+	return tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonHTTPStatus, status+". The start of the response:\n"+start))
+}
+
+// answerText is the result, cut where it is too long.
+func answerText(body []byte, answer *egress.Response) string {
+	if !answer.More {
+		text, _ := result.Cut(body, int64(len(body)))
+		return text
+	}
+	if answer.Length > int64(len(body)) {
+		text, _ := result.Cut(body, answer.Length)
+		return text
+	}
+	return result.CutOpen(body)
+}
+
+// imageType returns the type of a response that is an image which models can read; empty for any other.
+func imageType(header http.Header) string {
+	mediaType, _, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil || !slices.Contains(content.MediaTypes, mediaType) {
+		return ""
+	}
+	return mediaType
+}
+
+// answerImage is the result of a response that is an image.
+func answerImage(mediaType string, body []byte, answer *egress.Response) string {
+	size := int64(len(body))
+	if answer.More {
+		if size = -1; answer.Length > int64(len(body)) {
+			size = answer.Length
+		}
+	}
+	return content.FromImage(mediaType, body, size)
+}
+
+// noResponse is the outcome of a request without a response.
+func noResponse(call v1alpha1.ToolCall, request egress.Request, err error) tool.Outcome {
+	var e *egress.Error
+	if !errors.As(err, &e) {
+		e = &egress.Error{Reason: egress.ReasonLost, Text: "the request failed", Sent: true}
+	}
+	if e.Status/100 == 2 {
+		return tool.OutputLost(call, e.Text)
+	}
+	switch e.Reason {
+	case egress.ReasonRedirect:
+		return tool.AfterStart(
+			tool.Failed(v1alpha1.ToolCallReasonRedirectRefused, "The redirect was not followed: "+e.Text+"."),
+		)
+	case egress.ReasonTimeout:
+		return timedOut(call, request, e)
+	case egress.ReasonInvalid:
+		return undelivered(call, v1alpha1.ToolCallReasonInvalidRequest, e, false)
+	case egress.ReasonForbidden:
+		return undelivered(call, v1alpha1.ToolCallReasonNetworkAccessDenied, e, false)
+	case egress.ReasonRefused:
+		return undelivered(call, v1alpha1.ToolCallReasonAddressRefused, e, false)
+	case egress.ReasonUntrusted:
+		return undelivered(call, v1alpha1.ToolCallReasonConnectionFailed, e, false)
+	case egress.ReasonUnresolved, egress.ReasonUnreachable:
+		return undelivered(call, v1alpha1.ToolCallReasonConnectionFailed, e, true)
+	default: // Lost and Cancelled
+		return undelivered(call, v1alpha1.ToolCallReasonConnectionLost, e, e.Reason == egress.ReasonLost)
+	}
+}
+
+// undelivered is the outcome of a request without a response because of the connection. Transient errors are retryable.
+func undelivered(call v1alpha1.ToolCall, reason string, e *egress.Error, passes bool) tool.Outcome {
+	if !e.Sent {
+		outcome := notSent(call, reason, e.Text)
+		outcome.Retryable = passes && !tool.AtMostOnce(call)
+		return outcome
+	}
+	outcome := tool.AfterStart(tool.Interrupted(call, reason, e.Text))
+	outcome.Retryable = outcome.Retryable && passes
+	return outcome
+}
+
+// timedOut is the outcome of a request that took too long. The server may continue with it.
+func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) tool.Outcome {
+	why := e.Text
+	if request.Timeout > 0 {
+		why = "no complete response arrived within " + request.Timeout.String()
+	}
+	switch {
+	case !e.Sent:
+		return notSent(call, v1alpha1.ToolCallReasonTimeout,
+			"no connection was established within "+request.Timeout.String())
+	case tool.AtMostOnce(call):
+		return tool.AfterStart(tool.Unknown(v1alpha1.ToolCallReasonTimeout, why))
+	default:
+		return tool.AfterStart(
+			tool.Failed(
+				v1alpha1.ToolCallReasonTimeout,
+				"The tool timed out: "+why+". It may have done part of its work. It is safe to call it again.",
+			),
+		)
+	}
+}
+
+// notSent is the outcome of a call whose request was not sent. Only for the first attempt is it certain that nothing
+// has happened.
+func notSent(call v1alpha1.ToolCall, reason, why string) tool.Outcome {
+	if tool.AtMostOnce(call) || call.Attempt <= 1 {
+		return tool.NotExecuted(reason, why)
+	}
+	return tool.Failed(reason, tool.InterruptedText(why))
+}
+
+// Abandoned is the outcome of a call whose claim has no recorded outcome.
+func Abandoned() tool.Outcome {
+	return tool.AfterStart(
+		tool.Unknown(
+			v1alpha1.ToolCallReasonManagerLost,
+			"the manager was restarted or replaced while the request was in progress",
+		),
+	)
+}
+
+// withoutSecrets removes the values of secret headers from a response: a server may echo them.
+func withoutSecrets(body []byte, secret http.Header) []byte {
+	text := string(body)
+	for _, values := range secret {
+		for _, value := range values {
+			text = strings.NewReplacer(hidden(value)...).Replace(text)
+		}
+	}
+	return []byte(text)
+}
+
+const (
+	redacted = "[redacted]"
+	// minHidden is the length of the shortest text that is removed. A shorter one occurs in any text.
+	minHidden = 4
+)
+
+// hidden returns the forms of a secret, each followed by its replacement: unchanged, without its scheme, such as
+// Bearer, and each within JSON.
+func hidden(value string) []string {
+	_, token, _ := strings.Cut(value, " ")
+	var pairs []string
+	for _, form := range []string{value, token} {
+		if len(form) >= minHidden {
+			pairs = append(pairs, form, redacted, inJSON.Replace(form), redacted)
+		}
+	}
+	return pairs
+}
+
+// inJSON writes printable ASCII as it is within a JSON string.
+var inJSON = strings.NewReplacer(`\`, `\\`, `"`, `\"`)

@@ -1,0 +1,232 @@
+package httpcall
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+const (
+	// MaxURLBytes is the maximum length of a URL with the arguments in its query.
+	MaxURLBytes = 8 * 1024
+	// MaxHeaderBytes is the maximum length of the value of a header.
+	MaxHeaderBytes = credential.MaxHeaderBytes
+)
+
+const (
+	headerIdempotencyKey = "Idempotency-Key"
+	headerTraceParent    = "Traceparent"
+	mediaTypeJSON        = "application/json"
+)
+
+// Params are the inputs of the request of one call.
+type Params struct {
+	// Turn is the UID of the Turn that owns the call.
+	Turn types.UID
+	// Call as it was pinned.
+	Call v1alpha1.ToolCall
+	// Tool to run. Its http must be set.
+	Tool *v1alpha1.ToolSpec
+	// Arguments for the tool. Blank arguments reach it as {}.
+	Arguments string
+	// TraceParent is the W3C trace context of the call. An invalid one is omitted.
+	TraceParent string
+	// Secrets are the current Secrets that the headers refer to, by name. Missing ones are omitted.
+	Secrets map[string]*corev1.Secret
+	// Permits applies the network access list to a URL.
+	Permits func(*url.URL) bool
+}
+
+// Build returns the request of one call, or the outcome of a call that cannot be sent. Text from the model is
+// only in the body or in values of the query.
+func Build(p Params) (egress.Request, *tool.Outcome) {
+	definition.MustBeWhole(p.Tool)
+	spec := p.Tool.HTTP
+	r := egress.Request{
+		Method:  string(methodOf(spec)),
+		URL:     spec.URL,
+		Header:  http.Header{},
+		MaxBody: tool.MaxResultBytes + MaxHeaderBytes,
+		Permits: p.Permits,
+	}
+	r.Timeout = executors.Named(v1alpha1.ToolExecutorHTTP).TimeoutOf(p.Call, p.Tool)
+	if argumentsOf(spec) == v1alpha1.HTTPArgumentsQuery {
+		var refused *tool.Outcome
+		if r.URL, refused = withQuery(p); refused != nil {
+			return r, refused
+		}
+	} else {
+		r.Body = []byte(tool.ArgumentsOrEmpty(p.Arguments))
+		r.Header.Set("Content-Type", mediaTypeJSON)
+	}
+	r.Header.Set("Accept", mediaTypeJSON+", text/*;q=0.9, */*;q=0.1")
+	if refused := addHeaders(&r, p); refused != nil {
+		return r, refused
+	}
+	r.Header.Set(headerIdempotencyKey, tool.IdempotencyKey(p.Turn, p.Call.ID))
+	if tool.ValidTraceParent(p.TraceParent) {
+		r.Header.Set(headerTraceParent, p.TraceParent)
+	}
+	return r, nil
+}
+
+func methodOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPMethod {
+	if spec.Method == "" {
+		return v1alpha1.HTTPMethodPost
+	}
+	return spec.Method
+}
+
+// argumentsOf returns where the arguments go.
+func argumentsOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPArguments {
+	switch {
+	case spec.Arguments != "":
+		return spec.Arguments
+	case methodOf(spec) == v1alpha1.HTTPMethodGet:
+		return v1alpha1.HTTPArgumentsQuery
+	default:
+		return v1alpha1.HTTPArgumentsBody
+	}
+}
+
+// addHeaders sets the headers of the Tool.
+func addHeaders(r *egress.Request, p Params) *tool.Outcome {
+	r.Secret = http.Header{}
+	for _, header := range p.Tool.HTTP.Headers {
+		ref := header.SecretKeyRef
+		if ref == nil {
+			if header.Value != nil {
+				r.Header.Set(header.Name, *header.Value)
+			}
+			continue
+		}
+		value, why := credential.HeaderValue(p.Secrets[ref.Name], ref, r.URL)
+		if why != "" {
+			refused := notSent(p.Call, v1alpha1.ToolCallReasonSecretUnusable, why)
+			return &refused
+		}
+		r.Header.Del(header.Name)
+		r.Secret.Set(header.Name, value)
+	}
+	return nil
+}
+
+// withQuery is the URL with the arguments as parameters, in the order of their names.
+func withQuery(p Params) (string, *tool.Outcome) {
+	refuse := func(reason, format string, args ...any) (string, *tool.Outcome) {
+		refused := notSent(p.Call, reason, fmt.Sprintf(format, args...))
+		return "", &refused
+	}
+	u, err := url.Parse(p.Tool.HTTP.URL)
+	if err != nil {
+		return refuse(v1alpha1.ToolCallReasonInvalidRequest, "its url is invalid")
+	}
+	arguments := map[string]any{}
+	decoder := json.NewDecoder(strings.NewReader(tool.ArgumentsOrEmpty(p.Arguments)))
+	decoder.UseNumber()
+	if decoder.Decode(&arguments) != nil {
+		return refuse(v1alpha1.ToolCallReasonInvalidArguments, "the arguments are not a JSON object")
+	}
+	declared := definition.ScalarNames(p.Tool.InputSchema)
+	query := url.Values{}
+	for _, name := range slices.Sorted(maps.Keys(arguments)) {
+		if !slices.Contains(declared, name) {
+			if name == tool.IntentKey {
+				continue
+			}
+			return refuse(
+				v1alpha1.ToolCallReasonInvalidArguments,
+				"the argument %q is not declared as a string, number or boolean in its schema",
+				result.Head(name, 64),
+			)
+		}
+		value, ok := scalar(arguments[name])
+		if !ok {
+			return refuse(
+				v1alpha1.ToolCallReasonInvalidArguments,
+				"the argument %q must be a string, a number or a boolean",
+				name,
+			)
+		}
+		if arguments[name] != nil {
+			query.Set(name, value)
+		}
+	}
+	if len(query) > 0 {
+		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+query.Encode(), "&")
+	}
+	text := u.String()
+	if len(text) > MaxURLBytes {
+		return refuse(
+			v1alpha1.ToolCallReasonArgumentsTooLarge,
+			"its url with the arguments has %d bytes; the maximum is %d. Send less",
+			len(text),
+			MaxURLBytes,
+		)
+	}
+	return text, nil
+}
+
+// scalar is a value as a query has it.
+func scalar(value any) (string, bool) {
+	switch value := value.(type) {
+	case nil:
+		return "", true
+	case string:
+		return value, true
+	case json.Number:
+		return value.String(), true
+	case bool:
+		return fmt.Sprint(value), true
+	default:
+		return "", false
+	}
+}
+
+// Check returns why no call of an HTTP tool can be sent, whatever its arguments; empty if calls can be sent:
+// arguments in a query must be scalars, and must not collide with parameters of the same name.
+func Check(spec *v1alpha1.ToolSpec) string {
+	definition.MustBeWhole(spec)
+	if spec.HTTP == nil || argumentsOf(spec.HTTP) != v1alpha1.HTTPArgumentsQuery || spec.InputSchema == nil {
+		return ""
+	}
+	u, err := url.Parse(spec.HTTP.URL)
+	if err != nil {
+		return "http.url is invalid"
+	}
+	var declared struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(spec.InputSchema.Raw, &declared) != nil {
+		return "inputSchema has properties that are not schemas"
+	}
+	fixed := u.Query()
+	for _, name := range slices.Sorted(maps.Keys(declared.Properties)) {
+		if !definition.DeclaresScalar(declared.Properties[name]) {
+			return fmt.Sprintf(
+				"the arguments are sent in the query of http.url, but the property %q is not declared as a string, number or "+
+					"boolean",
+				name,
+			)
+		}
+		if fixed.Has(name) {
+			return fmt.Sprintf("the query parameter %q is in both http.url and inputSchema", name)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,57 @@
+package jobspec
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Delivery is how the launcher gets into the tool's container.
+type Delivery string
+
+const (
+	// DeliveryImageVolume mounts the launcher's image read-only. The cluster must support image volumes.
+	DeliveryImageVolume Delivery = "ImageVolume"
+	// DeliveryInitContainer lets an init container copy the launcher. It works on any cluster.
+	DeliveryInitContainer Delivery = "InitContainer"
+)
+
+// Launcher is the source of the launcher.
+type Launcher struct {
+	// Image with the launcher.
+	Image string
+	// PullPolicy of that image; empty for Kubernetes' own default.
+	PullPolicy corev1.PullPolicy
+	// Delivery is ImageVolume (default) or InitContainer.
+	Delivery Delivery
+	// RuntimeClass that tool pods run with; empty for the cluster's default.
+	RuntimeClass string
+	// PriorityClass that tool pods run with; empty for the cluster's default.
+	PriorityClass string
+	// UserNamespaces gives every tool pod its own user namespace: its users are not users of the node.
+	UserNamespaces bool
+}
+
+// Params are the inputs of the Job of one call.
+type Params struct {
+	// Turn that owns the call, and its Job.
+	Turn *v1alpha1.Turn
+	// Session is the name of the Turn's Session.
+	Session string
+	// Step of the Turn's plan that made the call.
+	Step int32
+	// Call as it was pinned. Its Attempt is part of the Job's name.
+	Call v1alpha1.ToolCall
+	// Tool to run. Its job must be set.
+	Tool *v1alpha1.ToolSpec
+	// ToolName is the name of the Tool.
+	ToolName string
+	// Arguments for the tool, byte for byte, at most tool.MaxArgumentsBytes. Blank arguments reach the tool as {}.
+	Arguments string
+	// Launcher that runs the tool's command.
+	Launcher Launcher
+	// Locale that the user is to be answered in; empty for none.
+	Locale string
+	// TraceParent is the W3C trace context of the call. An invalid one is omitted.
+	TraceParent string
+}

@@ -1,0 +1,61 @@
+package jobstatus
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+)
+
+// MaxLogBytes bounds the read of a container's log: the launcher writes no more.
+const MaxLogBytes = result.MaxLogBytes
+
+// ErrResultLost means that the result of a tool is not where its report points to. The log of a container that has just
+// ended may lag behind for a moment, so that a second read is useful. Any other error of ReadResult comes from reading
+// the log.
+var ErrResultLost = errors.New("the result of the tool is lost")
+
+// ReadResult finds the result of a tool in the log of its container. message is the container's termination message,
+// which has the position of the result and distinguishes it from the tool's own output.
+func ReadResult(log io.Reader, message string) (string, error) {
+	report, err := result.Decode(message)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrResultLost, err)
+	}
+	text, err := report.ReadLog(log)
+	if errors.Is(err, result.ErrNoFrame) {
+		return "", fmt.Errorf("%w: %w", ErrResultLost, err)
+	}
+	return text, err
+}
+
+// TerminationMessage returns the message that the tool's container left behind; empty if it has not ended.
+func TerminationMessage(pod *corev1.Pod) string {
+	status := toolStatus(pod)
+	if status == nil || status.State.Terminated == nil {
+		return ""
+	}
+	return status.State.Terminated.Message
+}
+
+// LostOutput is the outcome of a call that succeeded and whose result could not be read from the log.
+func LostOutput(call v1alpha1.ToolCall, succeeded tool.Outcome) tool.Outcome {
+	lost := tool.OutputLost(call, "its result could not be read from the log of its container")
+	lost.StartedAt, lost.FinishedAt = succeeded.StartedAt, succeeded.FinishedAt
+	return lost
+}
+
+// toolStatus returns the status of the container that runs the tool, found by its name; nil if there is none.
+func toolStatus(pod *corev1.Pod) *corev1.ContainerStatus {
+	for i := range pod.Status.ContainerStatuses {
+		if pod.Status.ContainerStatuses[i].Name == v1alpha1.ToolContainerName {
+			return &pod.Status.ContainerStatuses[i]
+		}
+	}
+	return nil
+}

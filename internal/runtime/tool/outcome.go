@@ -1,0 +1,71 @@
+package tool
+
+import (
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// Outcome is the outcome of a call.
+type Outcome struct {
+	// State is Succeeded, Failed, NotExecuted or Unknown once the call is done; Pending or Running before.
+	State v1alpha1.ToolCallState
+	// Reason of the state: one of the Reason constants of this package. Before the end, why the call does not start.
+	Reason string
+	// Result of the tool, with State Succeeded and NeedsLog false. It may be empty.
+	Result *string
+	// Error is the text for the model, with every other final State.
+	Error string
+	// Started reports whether the tool's container is known to have started.
+	Started bool
+	// StartedAt and FinishedAt are when the container started and ended, by the node's clock; zero when not known.
+	StartedAt, FinishedAt time.Time
+	// Image that the tool's container ran, as its runtime names it, with its digest; empty when it did not start.
+	Image string
+	// NeedsLog reports whether the call succeeded and its result is in the container's log: read it with
+	// jobstatus.ReadResult, and turn a failure to do so into jobstatus.LostOutput.
+	NeedsLog bool
+	// Retryable reports whether the call may be started again under a new attempt. It is never set for AtMostOnce.
+	Retryable bool
+}
+
+// NotExecuted is the outcome of a call that never started. why is a sentence without its end.
+func NotExecuted(reason, why string) Outcome {
+	return Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: reason, Error: NotExecutedText(why)}
+}
+
+// Failed is the outcome of a call that ended with an error. text is for the model.
+func Failed(reason, text string) Outcome {
+	return Outcome{State: v1alpha1.ToolCallStateFailed, Reason: reason, Error: text}
+}
+
+// Unknown is the outcome of a call that started and whose end cannot be determined. why is a sentence without its end.
+func Unknown(reason, why string) Outcome {
+	return Outcome{State: v1alpha1.ToolCallStateUnknown, Reason: reason, Error: UnknownText(why)}
+}
+
+// Interrupted is the outcome of a call that may have started and did not end normally.
+func Interrupted(call v1alpha1.ToolCall, reason, why string) Outcome {
+	if AtMostOnce(call) {
+		return Unknown(reason, why)
+	}
+	outcome := Failed(reason, InterruptedText(why))
+	outcome.Retryable = true
+	return outcome
+}
+
+// OutputLost is the outcome of a call that ended normally and whose output is lost. It was not a disruption, so that
+// only the model decides whether to call again.
+func OutputLost(call v1alpha1.ToolCall, why string) Outcome {
+	text := outputLostText(why)
+	if !AtMostOnce(call) {
+		text = outputLostSafelyText(why)
+	}
+	return AfterStart(Failed(v1alpha1.ToolCallReasonOutputLost, text))
+}
+
+// AfterStart is an outcome of a call that has started.
+func AfterStart(outcome Outcome) Outcome {
+	outcome.Started = true
+	return outcome
+}
