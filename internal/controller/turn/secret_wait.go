@@ -36,8 +36,8 @@ func (r *Reconciler) checkSecrets(ctx context.Context, a *actScope, indexes []in
 		}
 		var missing *act.MissingSecret
 		planned, err := step.Planned(ctx, a.config, call)
-		if spec := planned.Spec(); err == nil && spec != nil && spec.HTTP != nil {
-			missing, err = r.Steps.CheckSecrets(ctx, a.turn.Namespace, call.Name, spec.HTTP)
+		if err == nil {
+			missing, err = r.Steps.MissingSecret(ctx, a.turn.Namespace, planned)
 		}
 		if err != nil {
 			failed = append(failed, err)

@@ -22,7 +22,12 @@ func TestWhichAttemptsAProcessHasWritten(t *testing.T) {
 	} {
 		step := &Step{}
 		step.Intend(test.before, test.now)
-		if first, second := step.Row("1-0").IntendedAttempt, step.Row("1-1").IntendedAttempt; first != test.first || second != test.second {
+		if first, second := step.Row(
+			"1-0",
+		).IntendedAttempt, step.Row(
+			"1-1",
+		).IntendedAttempt; first != test.first ||
+			second != test.second {
 			t.Errorf("%s: %d and %d, want %d and %d", name, first, second, test.first, test.second)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -16,13 +15,10 @@ func (a *acting) lookForSecrets(ctx context.Context, indexes []int) error {
 	var failed []error
 	for _, i := range indexes {
 		call := &a.calls()[i]
-		var missing *act.MissingSecret
-		if definition := a.definition(*call); definition != nil && definition.Spec.HTTP != nil {
-			var err error
-			if missing, err = a.loop.Steps.CheckSecrets(ctx, a.turn.Namespace, call.Name, definition.Spec.HTTP); err != nil {
-				failed = append(failed, err)
-				continue
-			}
+		missing, err := a.loop.Steps.MissingSecret(ctx, a.turn.Namespace, a.config.Tools.Planned(*call))
+		if err != nil {
+			failed = append(failed, err)
+			continue
 		}
 		if missing != nil {
 			a.step.Withhold(call, missing, a.loop.Clock.Now())

@@ -14,7 +14,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -30,6 +32,8 @@ type Runner struct {
 	Egress *egress.Client
 	// Secrets reads the Secrets for headers of HTTP tools.
 	Secrets credential.Reader
+	// Records has what the services of Sessions store, such as their files; nil for none.
+	Records record.Store
 	// Account is the user name of the process at the API server, for instructions in messages. Default: the account of a
 	// standard installation.
 	Account string
@@ -134,31 +138,17 @@ type End struct {
 	Defect error
 }
 
-// work is how a call is carried out, once it may start.
-type work struct {
-	// refused is the outcome of a call that cannot start; nil if it can.
-	refused *tool.Outcome
-	// abandoned is the outcome of a call that must not start twice, if no process knows how it has ended.
-	abandoned tool.Outcome
-	// do carries the call out. The defect is what the outcome does not have of a failure.
-	do func(context.Context) (outcome tool.Outcome, defect error)
-}
-
-// executors prepare the calls that this process carries out itself (TOOL-01), those of tool.InProcess. A new executor
-// is added in both places.
-var executors = map[v1alpha1.ToolExecutor]func(*Runner, context.Context, turnstate.Turn, Call) (work, error){
-	v1alpha1.ToolExecutorHTTP:    (*Runner).request,
-	v1alpha1.ToolExecutorBuiltin: (*Runner).builtin,
-}
+// Bytes returns the size of the texts of the outcome.
+func (e End) Bytes() int64 { return act.TextBytes(e.Outcome) }
 
 // CarryOut carries out one call, as once does. The error is an *act.MissingSecret as long as a Secret is missing that
 // the call needs.
 func (run *Runner) CarryOut(ctx context.Context, t turnstate.Turn, c Call) (End, error) {
-	prepare := executors[c.Call.Executor]
-	if prepare == nil {
+	e := inProcess[c.Call.Executor]
+	if e == nil {
 		return End{}, fmt.Errorf("call %s cannot be carried out by executor %q", c.Call.ID, c.Call.Executor)
 	}
-	w, err := prepare(run, ctx, t, c)
+	w, err := run.prepare(ctx, e, t, c)
 	if err != nil {
 		return End{}, err
 	}
@@ -176,9 +166,9 @@ func (run *Runner) Local(
 	if !t.Local {
 		return End{}, fmt.Errorf("call %s: the Turn is not marked as one whose Jobs are functions", call.ID)
 	}
-	return run.once(ctx, t, call, state, work{
-		abandoned: tool.CallAbandoned(),
-		do:        func(ctx context.Context) (tool.Outcome, error) { return do(ctx), nil },
+	return run.once(ctx, t, call, state, executor.Work{
+		Abandoned: tool.CallAbandoned(),
+		Do:        func(ctx context.Context) (tool.Outcome, error) { return do(ctx), nil },
 	})
 }
 
@@ -191,7 +181,7 @@ func (run *Runner) once(
 	t turnstate.Turn,
 	call v1alpha1.ToolCall,
 	state *Attempt,
-	w work,
+	w executor.Work,
 ) (End, error) {
 	if !act.Claimable(call, t.Local) {
 		outcome, defect := run.attempt(ctx, w)
@@ -208,12 +198,12 @@ func (run *Runner) once(
 	case claim.Settled.Ordinal != 0:
 		return End{Outcome: act.OutcomeOf(claim.Settled.Call), Kept: claim.Settled}, nil
 	case claim.Call.Holder != state.holder:
-		return End{Outcome: w.abandoned}, nil
+		return End{Outcome: w.Abandoned}, nil
 	}
 	outcome, defect := state.ended(), error(nil)
 	if outcome == nil {
-		made := w.abandoned
-		if w.refused != nil || state.begin() {
+		made := w.Abandoned
+		if w.Refused != nil || state.begin() {
 			made, defect = run.attempt(ctx, w)
 		}
 		state.end(made)
@@ -225,12 +215,12 @@ func (run *Runner) once(
 }
 
 // attempt carries out one attempt of a call, unless it cannot start.
-func (run *Runner) attempt(ctx context.Context, w work) (outcome tool.Outcome, defect error) {
-	if w.refused != nil {
-		return *w.refused, nil
+func (run *Runner) attempt(ctx context.Context, w executor.Work) (outcome tool.Outcome, defect error) {
+	if w.Refused != nil {
+		return *w.Refused, nil
 	}
 	began := run.Clock()
-	outcome, defect = w.do(ctx)
+	outcome, defect = w.Do(ctx)
 	if outcome.Started {
 		outcome.StartedAt, outcome.FinishedAt = began, run.Clock()
 	}

@@ -1,33 +1,24 @@
 package invocation
 
 import (
-	"context"
-	"crypto/x509"
-	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"net/netip"
-	"sync"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/testing/site"
+	"github.com/capstan-dev/capstan/internal/testing/ticker"
 )
 
 var (
-	started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	started = ticker.Start
 	session = journal.Session{Namespace: "ns", Name: "demo", UID: "session-uid"}
 )
 
@@ -35,9 +26,6 @@ var (
 type bench struct {
 	*Runner
 	t *testing.T
-
-	mu  sync.Mutex
-	now time.Time
 }
 
 func newBench(t *testing.T) *bench {
@@ -46,17 +34,8 @@ func newBench(t *testing.T) *bench {
 
 func onStore(t *testing.T, store journal.Store) *bench {
 	t.Helper()
-	b := &bench{t: t, now: started}
-	b.Runner = &Runner{Log: journal.New(store, journal.Options{Clock: b.tick}), Clock: b.tick}
-	return b
-}
-
-// tick is the present, a millisecond after the last one.
-func (b *bench) tick() time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.now = b.now.Add(time.Millisecond)
-	return b.now
+	clock := (&ticker.Ticker{}).Tick
+	return &bench{t: t, Runner: &Runner{Log: journal.New(store, journal.Options{Clock: clock}), Clock: clock}}
 }
 
 // close appends the entry that closes the step of the Turn's call. parts are the ordinals of the entries that the
@@ -69,33 +48,9 @@ func (b *bench) close(turn turnstate.Turn, parts ...int64) (*journal.Closed, err
 	})
 }
 
-// site is a server that counts what it is asked.
-type site struct {
-	*httptest.Server
-	asked int
-}
-
-func newSite(t *testing.T, handler http.HandlerFunc) *site {
-	t.Helper()
-	s := &site{}
-	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.asked++
-		handler(w, r)
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-func fine(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "fine") }
-
 // reaching gives a bench a client that reaches a site on this machine, and no Secrets.
-func (b *bench) reaching(s *site) *bench {
-	roots := x509.NewCertPool()
-	roots.AddCert(s.Certificate())
-	b.Egress = egress.New(egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: roots})
-	b.Secrets = func(_ context.Context, _, name string) (*corev1.Secret, error) {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
-	}
+func (b *bench) reaching(s *site.Site) *bench {
+	b.Egress, b.Secrets = s.Egress(), site.NoSecrets
 	return b
 }
 
@@ -118,10 +73,10 @@ func acting(executor v1alpha1.ToolExecutor, class v1alpha1.SideEffect) (turnstat
 }
 
 // requesting is a Turn with one open call of an HTTP tool, and the call.
-func requesting(s *site, class v1alpha1.SideEffect) (turnstate.Turn, Call) {
+func requesting(s *site.Site, class v1alpha1.SideEffect) (turnstate.Turn, Call) {
 	turn, call := acting(v1alpha1.ToolExecutorHTTP, class)
 	return turn, Call{
-		Call: call, Arguments: "{}", Definition: definition.Of(s.tool()), Attempt: NewAttempt(&Line{}),
+		Call: call, Arguments: "{}", Definition: definition.Of(toolOf(s)), Attempt: NewAttempt(&Line{}),
 	}
 }
 

@@ -16,9 +16,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/testing/site"
 )
 
-func (s *site) tool() *v1alpha1.Tool {
+func toolOf(s *site.Site) *v1alpha1.Tool {
 	return &v1alpha1.Tool{
 		ObjectMeta: metav1.ObjectMeta{Name: "ask", Generation: 3},
 		Spec:       v1alpha1.ToolSpec{Description: "Asks.", HTTP: &v1alpha1.HTTPTool{URL: s.URL}},
@@ -26,7 +27,7 @@ func (s *site) tool() *v1alpha1.Tool {
 }
 
 func TestACallThatMayStartAgainCostsNoEntry(t *testing.T) {
-	s := newSite(t, fine)
+	s := site.New(t, site.Fine)
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectPure)
 	for range 2 {
@@ -39,14 +40,14 @@ func TestACallThatMayStartAgainCostsNoEntry(t *testing.T) {
 			t.Errorf("it ran from %v to %v", o.StartedAt, o.FinishedAt)
 		}
 	}
-	if b.entries() != 0 || s.asked != 2 {
-		t.Errorf("%d entries, %d requests", b.entries(), s.asked)
+	if b.entries() != 0 || s.Requests() != 2 {
+		t.Errorf("%d entries, %d requests", b.entries(), s.Requests())
 	}
 }
 
 // Rules: DUR-01, DUR-02.
 func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
-	s := newSite(t, fine)
+	s := site.New(t, site.Fine)
 	store := memory.New()
 	b := onStore(t, store).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
@@ -64,8 +65,8 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 			t.Errorf("%s ends with %+v, %v", name, end, err)
 		}
 	}
-	if s.asked != 1 {
-		t.Errorf("the server was asked %d times", s.asked)
+	if s.Requests() != 1 {
+		t.Errorf("the server received %d requests", s.Requests())
 	}
 	closed, err := b.close(turn, first.Kept.Ordinal)
 	if err != nil || len(closed.Settled) != 1 {
@@ -77,8 +78,9 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 	}
 }
 
-func TestAClaimOfSomebodyElseMeansThatNobodyKnows(t *testing.T) {
-	s := newSite(t, fine)
+// Rules: DUR-01.
+func TestAClaimOfAnotherProcessHasAnUnknownOutcome(t *testing.T) {
+	s := site.New(t, site.Fine)
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	b.claimFor(turn, "somebody else")
@@ -86,8 +88,8 @@ func TestAClaimOfSomebodyElseMeansThatNobodyKnows(t *testing.T) {
 	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown ||
 		end.Outcome.Reason != v1alpha1.ToolCallReasonManagerLost ||
 		end.Kept.Ordinal != 0 ||
-		s.asked != 0 {
-		t.Fatalf("it ends with %+v, %v after %d requests", end, err, s.asked)
+		s.Requests() != 0 {
+		t.Fatalf("it ends with %+v, %v after %d requests", end, err, s.Requests())
 	}
 	// The other one is alive after all: what it says counts, and the step cannot be closed without it.
 	_, _, err = b.Log.Settle(t.Context(), session, turn.Ref, 2, 1, act.SettledOf("1-0", succeeded("late")))
@@ -103,7 +105,7 @@ func TestAClaimOfSomebodyElseMeansThatNobodyKnows(t *testing.T) {
 }
 
 func TestATryThatCouldNotReadItsSecretClaimsNothingAndIsMadeAgain(t *testing.T) {
-	s := newSite(t, fine)
+	s := site.New(t, site.Fine)
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	call.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{
@@ -118,8 +120,8 @@ func TestATryThatCouldNotReadItsSecretClaimsNothingAndIsMadeAgain(t *testing.T) 
 		return &corev1.Secret{Data: map[string][]byte{"token": []byte("abcdef")}}, nil
 	}
 	end, err := b.CarryOut(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.asked != 1 {
-		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.asked)
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.Requests() != 1 {
+		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.Requests())
 	}
 }
 
@@ -137,7 +139,7 @@ func (d *deaf) Create(ctx context.Context, s journal.Session, e *v1alpha1.Journa
 }
 
 func TestARequestIsNotSentAgainWhenItsOutcomeCouldNotBeKept(t *testing.T) {
-	s := newSite(t, fine)
+	s := site.New(t, site.Fine)
 	store := &deaf{Store: memory.New()}
 	b := onStore(t, store).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
@@ -146,20 +148,20 @@ func TestARequestIsNotSentAgainWhenItsOutcomeCouldNotBeKept(t *testing.T) {
 	}
 	store.listens = true
 	end, err := b.CarryOut(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || end.Kept.Ordinal == 0 || s.asked != 1 {
-		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.asked)
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || end.Kept.Ordinal == 0 || s.Requests() != 1 {
+		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.Requests())
 	}
 }
 
 func TestARequestIsNotSentAgainWhenTheTryHasDied(t *testing.T) {
-	s := newSite(t, fine)
+	s := site.New(t, site.Fine)
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	b.claimFor(turn, call.Attempt.holder)
 	call.Attempt.begin()
 	end, err := b.CarryOut(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown || end.Kept.Ordinal == 0 || s.asked != 0 {
-		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.asked)
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown || end.Kept.Ordinal == 0 || s.Requests() != 0 {
+		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.Requests())
 	}
 }
 
@@ -193,7 +195,7 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, fine)
+			s := site.New(t, site.Fine)
 			b := newBench(t).reaching(s)
 			turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 			test.change(b, &call)
@@ -201,22 +203,22 @@ func TestACallThatCannotBeSentIsNotExecuted(t *testing.T) {
 			if err != nil || end.Outcome.State != v1alpha1.ToolCallStateNotExecuted || end.Outcome.Reason != test.reason ||
 				end.Outcome.Started ||
 				end.Kept.Ordinal == 0 ||
-				s.asked != 0 {
-				t.Errorf("it ends with %+v, %v after %d requests", end, err, s.asked)
+				s.Requests() != 0 {
+				t.Errorf("it ends with %+v, %v after %d requests", end, err, s.Requests())
 			}
 		})
 	}
 }
 
 func TestALogWithoutRoomStartsNothing(t *testing.T) {
-	s := newSite(t, fine)
+	s := site.New(t, site.Fine)
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	turn.Session.Limit = 10
 	end, err := b.CarryOut(t.Context(), turn, call)
 	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateNotExecuted ||
 		end.Outcome.Reason != v1alpha1.ToolCallReasonLogFull ||
-		s.asked != 0 {
-		t.Fatalf("it ends with %+v, %v after %d requests", end, err, s.asked)
+		s.Requests() != 0 {
+		t.Fatalf("it ends with %+v, %v after %d requests", end, err, s.Requests())
 	}
 }

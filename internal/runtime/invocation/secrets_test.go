@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/testing/site"
 )
 
 func secretHeader(name, key string) v1alpha1.HTTPHeader {
@@ -40,7 +41,7 @@ func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 	} {
 		for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectAtMostOnce, v1alpha1.SideEffectIdempotent} {
 			t.Run(name+", "+string(class), func(t *testing.T) {
-				s := newSite(t, fine)
+				s := site.New(t, site.Fine)
 				b := newBench(t).reaching(s)
 				turn, call := requesting(s, class)
 				call.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
@@ -51,15 +52,15 @@ func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 					!strings.Contains(withheld.Error(), test.problem) {
 					t.Fatalf("it ends with %v", err)
 				}
-				if b.entries() != 0 || s.asked != 0 {
-					t.Errorf("%d entries, %d requests", b.entries(), s.asked)
+				if b.entries() != 0 || s.Requests() != 0 {
+					t.Errorf("%d entries, %d requests", b.entries(), s.Requests())
 				}
 				b.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
 					return &corev1.Secret{Data: map[string][]byte{"token": []byte("a")}}, nil
 				}
 				end, err := b.CarryOut(t.Context(), turn, call)
-				if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.asked != 1 {
-					t.Errorf("with the Secret it ends with %+v, %v after %d requests", end, err, s.asked)
+				if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.Requests() != 1 {
+					t.Errorf("with the Secret it ends with %+v, %v after %d requests", end, err, s.Requests())
 				}
 			})
 		}
@@ -67,7 +68,7 @@ func TestACallWaitsForTheSecretsOfItsHeadersAndClaimsNothing(t *testing.T) {
 }
 
 func TestWhatBecameOfAClaimedCallIsNotUpToItsSecrets(t *testing.T) {
-	s, store := newSite(t, fine), memory.New()
+	s, store := site.New(t, site.Fine), memory.New()
 	b := onStore(t, store).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	if _, err := b.CarryOut(t.Context(), turn, call); err != nil {
@@ -76,8 +77,8 @@ func TestWhatBecameOfAClaimedCallIsNotUpToItsSecrets(t *testing.T) {
 	_, again := requesting(s, v1alpha1.SideEffectAtMostOnce)
 	again.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
 	end, err := onStore(t, store).reaching(s).CarryOut(t.Context(), turn, again)
-	if err != nil || end.Kept.Ordinal != 2 || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.asked != 1 {
-		t.Errorf("a call that has ended: %+v, %v after %d requests", end, err, s.asked)
+	if err != nil || end.Kept.Ordinal != 2 || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || s.Requests() != 1 {
+		t.Errorf("a call that has ended: %+v, %v after %d requests", end, err, s.Requests())
 	}
 
 	b = newBench(t).reaching(s)
@@ -85,13 +86,13 @@ func TestWhatBecameOfAClaimedCallIsNotUpToItsSecrets(t *testing.T) {
 	b.claimFor(turn, "another process")
 	call.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{secretHeader("key", "token")}
 	end, err = b.CarryOut(t.Context(), turn, call)
-	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown || s.asked != 1 {
-		t.Errorf("a call that another process has claimed: %+v, %v after %d requests", end, err, s.asked)
+	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown || s.Requests() != 1 {
+		t.Errorf("a call that another process has claimed: %+v, %v after %d requests", end, err, s.Requests())
 	}
 }
 
 func TestASecretIsReadOnceForAllHeaders(t *testing.T) {
-	s := newSite(t, fine)
+	s := site.New(t, site.Fine)
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectPure)
 	call.Definition.Spec().HTTP.Headers = []v1alpha1.HTTPHeader{

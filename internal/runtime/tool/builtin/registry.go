@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
@@ -44,6 +46,11 @@ type Call struct {
 	Arguments string
 	// Now is the time of the call.
 	Now time.Time
+	// Cause identifies the call to the stores of the Session: a change with it happens once, however often the call is
+	// carried out.
+	Cause record.Cause
+	// Files are those of the Session; nil where there are none.
+	Files *sessionfs.FS
 }
 
 // Decode reads the arguments.

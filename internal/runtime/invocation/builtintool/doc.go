@@ -1,0 +1,2 @@
+// Package builtintool carries out the calls of built-in tools.
+package builtintool

@@ -1,0 +1,37 @@
+package builtintool
+
+import (
+	"context"
+
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
+)
+
+// Executor carries out the calls of built-in tools.
+type Executor struct{}
+
+// Prepare implements executor.Executor.
+func (Executor) Prepare(_ context.Context, p executor.Process, c executor.Call) (executor.Work, error) {
+	if c.Definition == nil {
+		return executor.Changed(c.Call, tool.CallAbandoned()), nil
+	}
+	return executor.Work{
+		Abandoned: tool.CallAbandoned(),
+		Do: func(ctx context.Context) (tool.Outcome, error) {
+			return builtin.Run(ctx, c.Definition, c.Call, builtin.Call{
+				Arguments: tool.ArgumentsOrEmpty(c.Arguments), Now: p.Clock(), Cause: c.Cause, Files: files(p, c),
+			})
+		},
+	}, nil
+}
+
+// files returns those of the Session of a call; nil where no process stores any.
+func files(p executor.Process, c executor.Call) *sessionfs.FS {
+	if p.Records == nil {
+		return nil
+	}
+	of := sessionfs.Session{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID}
+	return sessionfs.New(p.Records, of, nil)
+}

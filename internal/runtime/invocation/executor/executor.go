@@ -1,0 +1,86 @@
+package executor
+
+import (
+	"context"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+)
+
+// Executor carries out the calls of one v1alpha1.ToolExecutor.
+type Executor interface {
+	// Prepare returns how a call is carried out. It may read, and connect to servers, but it causes no effect: whether
+	// the call may start is decided after it. The error is an *act.MissingSecret as long as a Secret is missing that
+	// the call needs.
+	Prepare(ctx context.Context, p Process, c Call) (Work, error)
+}
+
+// SecretUser is an Executor whose calls may need Secrets.
+type SecretUser interface {
+	Executor
+	// MissingSecret returns the first missing Secret of the calls of a definition; nil if none is missing. It reads the
+	// Secrets as Prepare does, and keeps nothing of them.
+	MissingSecret(
+		ctx context.Context, p Process, namespace string, d *definition.Definition,
+	) (*act.MissingSecret, error)
+}
+
+// Process is what an executor may use of the process that it runs in.
+type Process struct {
+	// Clock returns the current time.
+	Clock func() time.Time
+	// Egress sends requests.
+	Egress *egress.Client
+	// Secrets reads the Secrets that tools refer to.
+	Secrets credential.Reader
+	// Records has what the services of Sessions store, such as their files; nil for none.
+	Records record.Store
+	// Account is the user name of the process at the API server, for instructions in messages.
+	Account string
+}
+
+// Call is a call to prepare.
+type Call struct {
+	// Session and Turn that the call belongs to.
+	Session journal.Session
+	Turn    v1alpha1.JournalTurn
+	// Cause identifies the call to the stores of its Session. All attempts of the call have the same cause.
+	Cause record.Cause
+	// Call as it was pinned.
+	Call v1alpha1.ToolCall
+	// Arguments from the model.
+	Arguments string
+	// Definition that the call was planned with; nil when it was changed since, or is gone.
+	Definition *definition.Definition
+	// Network is the list of destinations that the call may reach.
+	Network config.NetworkAccess
+	// TraceParent is the W3C trace context of the call.
+	TraceParent string
+	// Claimed reports whether the call is claimed in the journal. The outcome of a claimed call follows from the
+	// journal, and not from what the call needs to start.
+	Claimed func(ctx context.Context) (bool, error)
+}
+
+// Work is how a call is carried out, once it may start.
+type Work struct {
+	// Refused is the outcome of a call that cannot start; nil if it can.
+	Refused *tool.Outcome
+	// Abandoned is the outcome of a call that must not start twice, if no process knows how it has ended.
+	Abandoned tool.Outcome
+	// Do carries the call out. The defect is what the outcome does not have of a failure.
+	Do func(ctx context.Context) (outcome tool.Outcome, defect error)
+}
+
+// Changed returns the work of a call whose definition was changed since it was planned, or is gone.
+func Changed(call v1alpha1.ToolCall, abandoned tool.Outcome) Work {
+	changed := tool.CallChanged(call)
+	return Work{Refused: &changed, Abandoned: abandoned}
+}

@@ -1,0 +1,80 @@
+package invocation
+
+import (
+	"context"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/builtintool"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/httptool"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// inProcess are the executors of this process (TOOL-01): those of executors.CarrierProcess.
+var inProcess = map[v1alpha1.ToolExecutor]executor.Executor{
+	v1alpha1.ToolExecutorHTTP:    httptool.Executor{},
+	v1alpha1.ToolExecutorBuiltin: builtintool.Executor{},
+}
+
+// process is what executors may use of the Runner.
+func (run *Runner) process() executor.Process {
+	return executor.Process{
+		Clock: run.Clock, Egress: run.Egress, Secrets: run.Secrets, Records: run.Records, Account: run.Account,
+	}
+}
+
+// prepare returns how a call is carried out.
+func (run *Runner) prepare(
+	ctx context.Context, e executor.Executor, t turnstate.Turn, c Call,
+) (executor.Work, error) {
+	return e.Prepare(ctx, run.process(), executor.Call{
+		Session:     t.Session,
+		Turn:        t.Ref,
+		Cause:       causeOf(t, c.Call.ID),
+		Call:        c.Call,
+		Arguments:   c.Arguments,
+		Definition:  c.Definition,
+		Network:     c.Network,
+		TraceParent: t.TraceParent(c.Call.ID),
+		Claimed:     func(ctx context.Context) (bool, error) { return run.claimed(ctx, t, c) },
+	})
+}
+
+// causeOf identifies a call to the stores of its Session. The ordinal at which its step was opened grows from step to
+// step, so that a process that was overtaken changes nothing any more.
+func causeOf(t turnstate.Turn, call string) record.Cause {
+	return record.Cause{Step: t.Progress.Plan.OpenedAtOrdinal, Key: string(t.Ref.UID) + "/" + call}
+}
+
+// MissingSecret returns the first missing Secret that a call of a definition needs; nil if none is missing. A nil
+// definition needs none.
+func (run *Runner) MissingSecret(
+	ctx context.Context, namespace string, d *definition.Definition,
+) (*act.MissingSecret, error) {
+	if d == nil {
+		return nil, nil
+	}
+	user, uses := inProcess[d.Executor].(executor.SecretUser)
+	if !uses {
+		return nil, nil
+	}
+	return user.MissingSecret(ctx, run.process(), namespace, d)
+}
+
+// claimed reports whether a call that must not start twice was claimed. The outcome of a claimed call follows from the
+// journal, and does not depend on its Secrets.
+func (run *Runner) claimed(ctx context.Context, t turnstate.Turn, c Call) (bool, error) {
+	if !act.Claimable(c.Call, t.Local) {
+		return false, nil
+	}
+	claims, err := run.Log.Claims(ctx, t.Session, t.Ref.UID, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
+	for _, claim := range claims {
+		if claim.Call.ID == c.Call.ID {
+			return true, nil
+		}
+	}
+	return false, err
+}
