@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
+	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
@@ -168,18 +169,20 @@ func (b *builder) newSteps() *step.Runner {
 			Egress:  egress.New(b.egress),
 			Secrets: func(_ context.Context, _, name string) (*corev1.Secret, error) { return b.objects.secret(name) },
 		},
-		Models:    b.models,
-		Validator: inputschema.NewValidator(),
-		Pause: func(ctx context.Context, d time.Duration) error {
-			until := now().Add(d)
-			if b.withoutPauses {
-				b.clock.Set(until)
-			}
-			if b.clock.Reach(ctx, until) {
-				return nil
-			}
-			return ctx.Err()
+		Options: modelcall.Options{
+			Models: b.models,
+			Pause: func(ctx context.Context, d time.Duration) error {
+				until := now().Add(d)
+				if b.withoutPauses {
+					b.clock.Set(until)
+				}
+				if b.clock.Reach(ctx, until) {
+					return nil
+				}
+				return ctx.Err()
+			},
 		},
+		Validator: inputschema.NewValidator(),
 	}
 }
 

@@ -72,7 +72,9 @@ func TestFieldsOfTheAPINameNoRule(t *testing.T) {
 // TestTheTestsOfInvariantsAndRulesExist finds every test that invariants.md and rules.md name in the sources of its
 // place.
 func TestTheTestsOfInvariantsAndRulesExist(t *testing.T) {
-	for document, heading := range map[string]string{"invariants.md": "\n## ", "rules.md": "\n### "} {
+	for document, heading := range map[string]string{
+		"invariants.md": "\n## ", "reason-step.md": "\n## ", "rules.md": "\n### ",
+	} {
 		for _, section := range strings.Split(read(t, document), heading)[1:] {
 			title, _, _ := strings.Cut(section, "\n")
 			holders := holder.FindAllStringSubmatch(section+"\n", -1)

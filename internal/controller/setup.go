@@ -36,6 +36,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
@@ -307,10 +308,10 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) *step.Runner 
 			Egress:  o.Egress,
 			Secrets: o.Policies.Guard(turn.Secrets(mgr.GetAPIReader())),
 		},
-		Models:       o.Models,
-		Validator:    v,
-		CallLimit:    o.ModelCallLimit,
-		OnFirstToken: turn.ObserveFirstToken,
+		Options: modelcall.Options{
+			Models: o.Models, CallLimit: o.ModelCallLimit, OnFirstToken: turn.ObserveFirstToken,
+		},
+		Validator: v,
 		OnUndelivered: func(_ context.Context, t turnstate.Turn, err error) {
 			mgr.GetLogger().Error(err, "Failed to append the model response to the journal; retrying",
 				"namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)

@@ -29,6 +29,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
@@ -147,7 +148,9 @@ func (st *stage) restart() {
 				Clock: clock,
 			},
 			Validator: inputschema.NewValidator(),
-			Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return st, nil }},
+			Options: modelcall.Options{
+				Models: model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return st, nil }},
+			},
 		},
 	}
 }

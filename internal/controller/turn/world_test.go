@@ -37,6 +37,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
@@ -326,7 +327,9 @@ func (w *world) manager(skew time.Duration) *manager {
 					return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
 				},
 			},
-			Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return w, nil }},
+			Options: modelcall.Options{
+				Models: model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return w, nil }},
+			},
 			Validator: inputschema.NewValidator(),
 		},
 	}

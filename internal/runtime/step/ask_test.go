@@ -59,89 +59,6 @@ func generations(t *testing.T, closed *journal.Closed) []event.LLMGeneration {
 	return found
 }
 
-func TestWhatPassesIsTriedAgain(t *testing.T) {
-	transient := unavailable()
-	for name, test := range map[string]struct {
-		errs   []error
-		pauses []time.Duration
-		code   v1alpha1.ErrorCode
-	}{
-		"once": {[]error{transient}, []time.Duration{time.Second}, ""},
-		"as often as it makes sense": {
-			[]error{transient, transient, transient}, []time.Duration{time.Second, 4 * time.Second, 16 * time.Second}, "",
-		},
-		"too often": {
-			slices.Repeat([]error{transient}, 9),
-			[]time.Duration{time.Second, 4 * time.Second, 16 * time.Second},
-			"provider_unavailable",
-		},
-		"when the provider says": {
-			[]error{limited(7 * time.Second), limited(time.Minute)}, []time.Duration{7 * time.Second, time.Minute}, "",
-		},
-		"when the provider says nothing": {[]error{transient, limited(0)}, []time.Duration{time.Second, 4 * time.Second}, ""},
-		"not in good time":               {[]error{limited(time.Minute + time.Second)}, nil, "provider_rate_limited"},
-		"not with this key": {
-			[]error{provider.StatusError("Test", "m", 401, 0, "")}, nil, "provider_misconfigured",
-		},
-		"not without money": {
-			[]error{provider.StatusError("Test", "m", 429, 0, provider.KindQuota)}, nil, "provider_quota_exhausted",
-		},
-		"not what nobody knows": {
-			[]error{&model.Error{Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "says the simulator"}},
-			nil,
-			"provider_unavailable",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			b.failing(test.errs...)
-			pauses := b.pausing()
-			turn, closed := b.reason(newTurn("demo-1"), with())
-			if !slices.Equal(*pauses, test.pauses) || len(b.asked) != len(test.pauses)+1 {
-				t.Errorf("asked %d times, with the pauses %v, want %v", len(b.asked), *pauses, test.pauses)
-			}
-			all := generations(t, closed)
-			if len(all) != 1 || all[0].Success != (test.code == "") || len(b.asked) > 1 && int(all[0].Tries) != len(b.asked) {
-				t.Errorf("the log says %+v", all)
-			}
-			if test.code == "" {
-				if turn.Progress.Output != "Hello from m." || turn.Progress.Summary.ModelCalls != 1 {
-					t.Errorf("progress %+v", turn.Progress)
-				}
-				return
-			}
-			if turn.Progress.Error == nil || turn.Progress.Error.Code != test.code {
-				t.Errorf("error %+v, want %s", turn.Progress.Error, test.code)
-			}
-		})
-	}
-}
-
-// TestAToolThatAProviderDoesNotTakeIsForAFallback: the Model is passed over, and if none is left the Turn names the
-// tool.
-func TestAToolThatAProviderDoesNotTakeIsForAFallback(t *testing.T) {
-	odd := model.ToolDefinition{Name: "odd", InputSchema: json.RawMessage(`{"type":"object","anyOf":[]}`)}
-	refused := provider.CheckSchema("Test", odd, "anyOf")
-	b := newBench(t)
-	b.failing(refused)
-	c := with()
-	c.Fallbacks = []*v1alpha1.Model{named("other")}
-	if turn, _ := b.reason(
-		newTurn("demo-1"),
-		c,
-	); turn.Progress.Output != "Hello from other." ||
-		turn.Progress.Model != "other" {
-		t.Errorf("progress %+v", turn.Progress)
-	}
-	b = newBench(t)
-	b.failing(refused, refused)
-	turn, _ := b.reason(newTurn("demo-1"), c)
-	if e := turn.Progress.Error; e == nil || !strings.Contains(e.Fields["problem"], "inputSchema of tool odd") ||
-		len(b.asked) != 2 {
-		t.Errorf("error %+v", e)
-	}
-}
-
 func TestAPauseEndsWithTheTurn(t *testing.T) {
 	b := newBench(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -209,25 +126,6 @@ func TestAnotherModelAnswersWhereOneCannotServeAnybody(t *testing.T) {
 				t.Errorf("the last model that was asked is %s", got)
 			}
 		})
-	}
-}
-
-func TestNoOtherModelAnswersWhereTheRequestIsAtFault(t *testing.T) {
-	for code, err := range map[v1alpha1.ErrorCode]error{
-		"request_too_large": provider.StatusError("Test", "m", 413, 0, ""),
-		"processing_error":  provider.StatusError("Test", "m", 400, 0, ""),
-	} {
-		b := newBench(t)
-		b.failing(err)
-		c := with()
-		c.Fallbacks = []*v1alpha1.Model{named("other")}
-		if turn, _ := b.reason(
-			newTurn("demo-1"),
-			c,
-		); turn.Progress.Error == nil || turn.Progress.Error.Code != code ||
-			len(b.asked) != 1 {
-			t.Errorf("asked %d times, error %+v, want %s", len(b.asked), turn.Progress.Error, code)
-		}
 	}
 }
 

@@ -42,7 +42,7 @@ func TestAFullJournalReportsWhichBoundWasReached(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			test.options.Clock = b.tick
+			test.options.Clock = b.time.Tick
 			b.Log = journal.New(memory.New(), test.options)
 			b.says(strings.Repeat("x", 3000))
 			turn := newTurn("demo-1")

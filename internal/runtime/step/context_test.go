@@ -1,7 +1,6 @@
 package step
 
 import (
-	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
@@ -115,7 +114,7 @@ func TestATurnOfOneStepRecordsNoContext(t *testing.T) {
 func TestALargeContextIsRenderedAnew(t *testing.T) {
 	b := newBench(t)
 	b.says("Let me look.", calls(1, "look")...)
-	large := edited(strings.Repeat("x", maxContextBytes), lookTool("Looks."))
+	large := edited(strings.Repeat("x", 1<<20), lookTool("Looks."))
 	turn, closed := b.reason(newTurn("demo-1"), large)
 	if closed.Context != nil {
 		t.Errorf("%d bytes are recorded", len(closed.Context.Content))
@@ -124,27 +123,5 @@ func TestALargeContextIsRenderedAnew(t *testing.T) {
 	b.reason(b.looked(turn), edited("Be brief.", lookTool("Looks.")))
 	if got := b.asked[1].SystemPrompt; !strings.Contains(got, "Be brief.") {
 		t.Errorf("the second request has %d bytes of system prompt", len(got))
-	}
-}
-
-func TestAContextIsReadBackAsItWasSent(t *testing.T) {
-	var sent modelContext
-	raw := []byte(`{"SystemPrompt":"a","Tools":[{"Name":"look","InputSchema":{"a":"\u003cb\u003e"}}]}`)
-	if err := json.Unmarshal(raw, &sent); err != nil {
-		t.Fatal(err)
-	}
-	pinned := sent.pin(nil)
-	read, err := unpackContext(pinned.Content)
-	if err != nil || !reflect.DeepEqual(read, sent) {
-		t.Errorf("read %+v, %v, want %+v", read, err, sent)
-	}
-	if again := sent.pin(
-		&journal.ContextRef{Digest: pinned.Digest},
-	); again.Digest != pinned.Digest ||
-		again.Content != nil {
-		t.Errorf("a second time it is recorded as %+v", again)
-	}
-	if _, err := unpackContext(pinned.Content[:20]); err == nil {
-		t.Error("half a context is read without an error")
 	}
 }

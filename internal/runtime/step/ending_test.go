@@ -79,7 +79,10 @@ func TestACallWithoutAResultIsRepairedInThePrompt(t *testing.T) {
 	closed, err := b.Act(
 		t.Context(),
 		turn,
-		facts{Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": act.NoClientOutcome()}, Planned: bulk}.step(),
+		facts{
+			Outcomes: map[string]tool.Outcome{"1-0": succeeded("done"), "1-1": act.NoClientOutcome()},
+			Planned:  bulk,
+		}.step(),
 	)
 	if err != nil {
 		t.Fatal(err)

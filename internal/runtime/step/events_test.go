@@ -42,7 +42,7 @@ type story struct {
 func newStory(t *testing.T) *story {
 	t.Helper()
 	b := newBench(t)
-	b.Clock = func() time.Time { return b.now }
+	b.Clock = b.time.Now
 	b.Log = journal.New(memory.New(), journal.Options{Clock: b.Clock})
 	b.pausing()
 	s := &story{bench: b, turn: newTurn("demo-1")}
@@ -54,7 +54,7 @@ func newStory(t *testing.T) *story {
 // takes makes every model call take its time.
 func (s *story) takes(answer func(model.Request) (*model.Response, error)) {
 	s.answer = func(r model.Request) (*model.Response, error) {
-		s.now = s.now.Add(1500 * time.Millisecond)
+		s.time.Pass(1500 * time.Millisecond)
 		return answer(r)
 	}
 }
@@ -79,7 +79,7 @@ func (s *story) fails(errs ...error) {
 		if n := len(s.asked); n <= len(errs) {
 			return nil, errs[n-1]
 		}
-		s.now = s.now.Add(-1500 * time.Millisecond)
+		s.time.Pass(-1500 * time.Millisecond)
 		return answers(r)
 	})
 }

@@ -13,13 +13,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// pass moves the clock.
-func (b *bench) pass(d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.now = b.now.Add(d)
-}
-
 // speaks makes the model respond in two pieces, the first one after some time. Before that it fails as often as there
 // are errors, each time after a minute.
 func (b *bench) speaks(first time.Duration, calls []model.ToolCall, errs ...error) {
@@ -27,12 +20,12 @@ func (b *bench) speaks(first time.Duration, calls []model.ToolCall, errs ...erro
 	b.answer = func(r model.Request) (*model.Response, error) {
 		asked++
 		if asked <= len(errs) {
-			b.pass(time.Minute)
+			b.time.Pass(time.Minute)
 			return nil, errs[asked-1]
 		}
-		b.pass(first)
+		b.time.Pass(first)
 		r.Tell(model.Partial{Text: "H"})
-		b.pass(time.Hour)
+		b.time.Pass(time.Hour)
 		r.Tell(model.Partial{Text: "Hi"})
 		return &model.Response{Text: "Hi", ToolCalls: calls}, nil
 	}
@@ -107,7 +100,7 @@ func TestTheTimeToTheFirstTokenIsRecorded(t *testing.T) {
 func TestAResponseThatComesAtOnceHasItsFirstTokenWithItsEnd(t *testing.T) {
 	b := newBench(t)
 	b.answer = func(model.Request) (*model.Response, error) {
-		b.pass(99 * time.Millisecond)
+		b.time.Pass(99 * time.Millisecond)
 		return &model.Response{Text: "Hi"}, nil
 	}
 	_, closed := b.reason(newTurn("demo-1"), with())

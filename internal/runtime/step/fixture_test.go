@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,14 +18,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/testing/site"
+	"github.com/capstan-dev/capstan/internal/testing/ticker"
 )
 
 var (
-	started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	started = ticker.Start
 	session = journal.Session{Namespace: "ns", Name: "demo", UID: "session-uid"}
 )
 
@@ -38,17 +40,14 @@ type bench struct {
 	answer func(model.Request) (*model.Response, error)
 	asked  []model.Request
 	store  journal.Store
-
-	mu  sync.Mutex
-	now time.Time
+	// time moves with each look at it.
+	time *ticker.Ticker
 }
 
-// tick is the present, a millisecond after the last one. Who writes down what comes of an answer asks too.
-func (b *bench) tick() time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.now = b.now.Add(time.Millisecond)
-	return b.now
+// reaching gives a bench a client that reaches a site on this machine, and no Secrets.
+func (b *bench) reaching(s *site.Site) *bench {
+	b.Egress, b.Secrets = s.Egress(), site.NoSecrets
+	return b
 }
 
 // Generate implements model.Driver.
@@ -63,14 +62,16 @@ func newBench(t *testing.T) *bench {
 
 func onStore(t *testing.T, store journal.Store) *bench {
 	t.Helper()
-	b := &bench{t: t, now: started, store: store}
-	clock := b.tick
+	b := &bench{t: t, time: &ticker.Ticker{}, store: store}
+	clock := b.time.Tick
 	b.Runner = &Runner{
 		Runner: invocation.Runner{
 			Log:   journal.New(store, journal.Options{Clock: clock}),
 			Clock: clock,
 		},
-		Models:    model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return b, nil }},
+		Options: modelcall.Options{
+			Models: model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return b, nil }},
+		},
 		Validator: inputschema.NewValidator(),
 	}
 	b.says("Hello.")

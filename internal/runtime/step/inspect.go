@@ -7,6 +7,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/prompt"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -22,15 +23,16 @@ func (run *Runner) Inspect(
 	if err != nil {
 		return model.Request{}, fmt.Errorf("reading the conversation: %w", err)
 	}
-	messages, _ := event.Repair(sendable(view.Messages), repairState)
-	prompt, tools := event.Fenced(messages), definitions(c)
+	repaired, _ := prompt.Repair(prompt.Sendable(view.Messages))
+	messages := event.Fenced(repaired)
+	rendered := prompt.Render(c.Effective.SystemPrompt, locale, c.Tools, messages)
 	return model.Request{
-		Model:        modelName(c.Model),
-		SystemPrompt: systemPrompt(c.Effective.SystemPrompt, locale, len(tools) > 0 || hasToolResult(prompt)),
-		Messages:     prompt,
-		Tools:        tools,
+		Model:        model.Name(c.Model),
+		SystemPrompt: rendered.SystemPrompt,
+		Messages:     messages,
+		Tools:        rendered.Tools,
 		Locale:       locale,
 		Iteration:    1,
-		User:         pseudonym(s),
+		User:         prompt.User(s.UID),
 	}, nil
 }

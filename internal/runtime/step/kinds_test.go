@@ -161,7 +161,7 @@ func TestWhatTheJournalRefusesIsNoEnd(t *testing.T) {
 	for name, want := range map[string]error{"an outage": outage, "a refusal": journal.ErrRefused} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.Runner.Log = journal.New(brokenStore{Store: b.store, err: want}, journal.Options{Clock: b.tick})
+			b.Runner.Log = journal.New(brokenStore{Store: b.store, err: want}, journal.Options{Clock: b.time.Tick})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			if closed, err := b.Cancel(ctx, newTurn("demo-1"), nil); closed != nil || !errors.Is(err, want) {

@@ -1,7 +1,6 @@
 package step
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -102,31 +101,6 @@ func (run *Runner) pinOne(
 		s.CallDigest = tool.CallDigest(t.Ref.UID, t.Step()+1, s, call.Arguments)
 	}
 	return s
-}
-
-// definitions are the tools that are offered to the model.
-func definitions(c turnstate.Config) []model.ToolDefinition {
-	var offered []model.ToolDefinition
-	for _, d := range c.Tools {
-		description, schema := d.Offer()
-		if schema == nil {
-			schema = json.RawMessage(`{"type":"object"}`)
-		}
-		offered = append(offered, model.ToolDefinition{Name: d.Name, Description: description, InputSchema: schema})
-	}
-	return offered
-}
-
-// modelName returns the provider's name of the model.
-func modelName(m *v1alpha1.Model) string {
-	switch {
-	case m == nil:
-		return ""
-	case m.Spec.Model != "":
-		return m.Spec.Model
-	default:
-		return m.Name
-	}
 }
 
 // stringFields returns the fields of an error as events carry them.

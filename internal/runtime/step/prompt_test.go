@@ -12,32 +12,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-func TestTheSystemPrompt(t *testing.T) {
-	const swiss = "The user's locale is de-CH (BCP 47). Answer in that language and by its conventions, unless the user " +
-		"asks for another one."
-	for name, test := range map[string]struct {
-		layers, locale string
-		fences         bool
-		want           string
-	}{
-		"nothing to say":   {want: ""},
-		"the layers alone": {layers: "Be brief.", want: "Be brief."},
-		"fences":           {layers: "Be brief.", fences: true, want: "Be brief.\n\n" + event.FenceNote},
-		"fences alone":     {fences: true, want: event.FenceNote},
-		"the locale alone": {locale: "de-CH", want: swiss},
-		"what changes, last": {
-			layers: "Be brief.", locale: "de-CH", fences: true, want: "Be brief.\n\n" + event.FenceNote + "\n\n" + swiss,
-		},
-		"layers and a locale": {layers: "Be brief.", locale: "de-CH", want: "Be brief.\n\n" + swiss},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := systemPrompt(test.layers, test.locale, test.fences); got != test.want {
-				t.Errorf("the system prompt is %q, not %q", got, test.want)
-			}
-		})
-	}
-}
-
 func TestFencesAreExplainedWhereThereAreOrMayBeAny(t *testing.T) {
 	b := newBench(t)
 	c := with(jobTool("work"))

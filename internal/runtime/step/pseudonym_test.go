@@ -4,7 +4,6 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 )
 
@@ -20,9 +19,14 @@ func TestAProviderKnowsASessionByAPseudonym(t *testing.T) {
 	if first != second || !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(first) {
 		t.Errorf("the provider is told %q and %q", first, second)
 	}
-	same := journal.Session{Namespace: "other", Name: "renamed", UID: session.UID}
-	other := journal.Session{Namespace: session.Namespace, Name: session.Name, UID: "other-uid"}
-	if pseudonym(same) != first || pseudonym(other) == first {
-		t.Errorf("the pseudonyms are %s, %s and %s", first, pseudonym(same), pseudonym(other))
+	other := newTurn("demo-1")
+	other.Session.UID, other.Ref.UID = "other-uid", "uid-3"
+	b.reason(other, with())
+	renamed := newTurn("demo-3")
+	renamed.Session.Namespace, renamed.Session.Name = "other", "renamed"
+	renamed.Ref.UID, renamed.Progress = "uid-4", plan.Begin(closed.Ordinal+2, b.micro())
+	b.reason(renamed, with())
+	if third, fourth := b.asked[2].User, b.asked[3].User; third == first || fourth != first {
+		t.Errorf("the pseudonyms are %s, of another Session %s, under another name %s", first, third, fourth)
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/prompt"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -78,10 +80,10 @@ func (run *Runner) ReasonAfter(
 		return nil, err
 	}
 	if len(g.calls()) > 0 && !g.finalized {
-		g.pinned = g.context.pin(view.Context)
+		g.pinned = g.context.Pin(view.Context, journal.MaxContextBytes)
 	}
 	// They are large, and the response may be kept for a while.
-	g.prompt, g.context, c = nil, modelContext{}, onlyCalled(c, g.calls())
+	g.prompt, g.context, c = nil, prompt.Context{}, onlyCalled(c, g.calls())
 	compose := func(ctx context.Context, turns map[string]journal.RecordedTurn) journal.Record {
 		// A message that cannot be read now waits for a later step: a response that was paid for must not be lost
 		// because of it.
@@ -89,7 +91,7 @@ func (run *Runner) ReasonAfter(
 		return run.closeReason(t, c, g, readMessages(ctx, notInJournal(waiting, turns)))
 	}
 	undelivered := &UndeliveredResponse{Since: run.Clock(), record: compose(ctx, view.Turns), compose: compose}
-	if m := g.answer().model; m != nil && !g.finalized {
+	if m := g.answer().Model; m != nil && !g.finalized {
 		// The id is a new one: the journal may have text of the response, as discarded.
 		undelivered.dropped = &Dropped{message: event.NewID(), model: m.Name}
 	}
@@ -110,21 +112,21 @@ type generation struct {
 	lastText string
 	// called are the called Models, in order: the configured one, and then its fallbacks. At most the last one has
 	// responded.
-	called []asked
+	called []modelcall.Result
 	// kept is the recorded partial response of an earlier process; nil for none. finalized reports whether it is the
 	// response.
 	kept      *journal.Partial
 	finalized bool
 	// context is what the models are sent beside the prompt; pinned is what is recorded of it.
-	context modelContext
+	context prompt.Context
 	pinned  *journal.PinnedContext
 	tools   int32
 }
 
 // answer returns the Model that determines the next step: the one that has responded, or, if none has, the configured
 // one.
-func (g generation) answer() asked {
-	if last := g.called[len(g.called)-1]; last.err == nil {
+func (g generation) answer() modelcall.Result {
+	if last := g.called[len(g.called)-1]; last.Err == nil {
 		return last
 	}
 	return g.called[0]
@@ -132,7 +134,7 @@ func (g generation) answer() asked {
 
 // calls returns the tool calls of the response.
 func (g generation) calls() []model.ToolCall {
-	if response := g.answer().response; response != nil {
+	if response := g.answer().Response; response != nil {
 		return response.ToolCalls
 	}
 	return nil
@@ -148,14 +150,14 @@ func (run *Runner) generate(
 	earlier *Backoff,
 ) (generation, error) {
 	g := generation{kept: kept}
-	messages := sendable(view.Messages)
+	messages := prompt.Sendable(view.Messages)
 	if t.Step() == 1 {
 		messages = append(messages, t.Message())
 	}
 	g.lastText = lastText(messages, t.MessageID())
-	messages, g.repairs = event.Repair(messages, repairState)
+	messages, g.repairs = prompt.Repair(messages)
 	if m := recovered(c, kept); m != nil {
-		g.called, g.finalized = []asked{run.finalize(m, kept)}, true
+		g.called, g.finalized = []modelcall.Result{run.finalize(m, kept)}, true
 		return g, nil
 	}
 	g.prompt, g.messages = event.Fenced(messages), int32(len(messages))
@@ -164,14 +166,14 @@ func (run *Runner) generate(
 		return g, err
 	}
 	g.tools = int32(len(g.context.Tools))
-	g.called, err = run.ask(ctx, t, c, model.Request{
+	g.called, err = run.call(ctx, t, c, model.Request{
 		SystemPrompt: g.context.SystemPrompt,
 		Messages:     g.prompt,
 		Tools:        g.context.Tools,
 		Locale:       t.Locale,
 		Iteration:    max(t.Progress.Iteration, 1),
 		TurnID:       string(t.Ref.UID),
-		User:         pseudonym(t.Session),
+		User:         prompt.User(t.Session.UID),
 	}, earlier)
 	return g, err
 }
@@ -190,8 +192,8 @@ func (run *Runner) closeReason(
 	if g.finalized {
 		t.Progress.Recovered = v1alpha1.TurnRecoveryFinalized
 	}
-	if answer := g.answer(); answer.err == nil {
-		t.Progress.Model = answer.model.Name
+	if answer := g.answer(); answer.Err == nil {
+		t.Progress.Model = answer.Model.Name
 	}
 	t.Progress.ModelNotFound = c.ModelNotFound
 	record := recordOf(t)
@@ -243,20 +245,20 @@ type reasoned struct {
 // result is the model call with its message and the planned calls.
 func (run *Runner) result(t turnstate.Turn, c turnstate.Config, g generation) reasoned {
 	answer := g.answer()
-	if answer.err != nil {
-		failure := answer.failure()
+	if answer.Err != nil {
+		failure := answer.Failure()
 		text := failure.Sentence()
 		message := event.NewErrorMessage(text, string(failure.Code), stringFields(failure.Fields))
 		return reasoned{failure: &failure, text: text, message: message}
 	}
-	r := answer.response
+	r := answer.Response
 	planned, pinned := run.pin(t, c, r.ToolCalls)
 	calls := make([]event.ToolCall, len(planned))
 	for i, call := range planned {
 		calls[i] = event.ToolCall{ID: call.ID, ProviderID: call.ProviderID, Name: call.Name, Arguments: call.Arguments}
 	}
 	result := reasoned{
-		text: r.Text, message: answer.messageOf(calls), planned: planned,
+		text: r.Text, message: answer.Message(calls), planned: planned,
 		response: plan.Response{Calls: pinned, Planned: len(planned)},
 	}
 	if g.finalized {
@@ -279,11 +281,11 @@ func usageOf(u model.Usage) v1alpha1.Usage {
 func (run *Runner) reasonEvents(t turnstate.Turn, g generation, result reasoned) []event.Event {
 	f := run.events(t).Step(t.Step(), 1)
 	first, last := g.called[0], g.called[len(g.called)-1]
-	began, ended := f.At(first.began), f.At(last.ended)
+	began, ended := f.At(first.Began), f.At(last.Ended)
 	iteration := max(t.Progress.Iteration, 1)
 	events := []event.Event{
 		began.ReasonStarted(
-			event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: modelName(first.model)},
+			event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: model.Name(first.Model)},
 		),
 	}
 	if g.kept != nil && !g.finalized {
@@ -295,12 +297,12 @@ func (run *Runner) reasonEvents(t turnstate.Turn, g generation, result reasoned)
 	events = append(
 		events,
 		began.OutputMessageStarted(
-			event.OutputMessageStarted{MessageID: result.message.ID, Iteration: iteration, Model: modelName(g.answer().model)},
+			event.OutputMessageStarted{MessageID: result.message.ID, Iteration: iteration, Model: model.Name(g.answer().Model)},
 		),
 	)
 	if !g.finalized {
 		for _, a := range g.called {
-			events = append(events, f.At(a.ended).LLMGeneration(generationOf(a, g, iteration)))
+			events = append(events, f.At(a.Ended).LLMGeneration(generationOf(a, g, iteration)))
 		}
 	}
 	completed := event.OutputMessageCompleted{
@@ -309,9 +311,9 @@ func (run *Runner) reasonEvents(t turnstate.Turn, g generation, result reasoned)
 	technical := ""
 	if failure := result.failure; failure != nil {
 		completed.ErrorCode, completed.ErrorFields = string(failure.Code), stringFields(failure.Fields)
-		technical = g.answer().err.Error()
+		technical = g.answer().Err.Error()
 	}
-	duration := last.ended.Sub(first.began).Milliseconds()
+	duration := last.Ended.Sub(first.Began).Milliseconds()
 	events = append(events, ended.OutputMessageCompleted(completed))
 	if g.finalized {
 		events = append(
@@ -329,64 +331,44 @@ func (run *Runner) reasonEvents(t turnstate.Turn, g generation, result reasoned)
 			Usage:         completed.Usage,
 			DurationMS:    &duration,
 
-			TimeToFirstTokenMS: g.answer().toFirstMS(),
+			TimeToFirstTokenMS: firstTokenMillis(g.answer()),
 		}),
 	)
 }
 
 // generationOf returns the event of one called Model.
-func generationOf(a asked, g generation, iteration int32) event.LLMGeneration {
-	duration := a.ended.Sub(a.began).Milliseconds()
+func generationOf(a modelcall.Result, g generation, iteration int32) event.LLMGeneration {
+	duration := a.Ended.Sub(a.Began).Milliseconds()
 	call := event.LLMGeneration{
-		Model:        modelName(a.model),
+		Model:        model.Name(a.Model),
 		Iteration:    iteration,
 		MessageCount: g.messages,
 		ToolCount:    g.tools,
 		DurationMS:   &duration,
-		Success:      a.err == nil,
+		Success:      a.Err == nil,
 	}
-	if a.model != nil {
-		call.Provider = string(a.model.Spec.Provider)
+	if a.Model != nil {
+		call.Provider = string(a.Model.Spec.Provider)
 	}
-	if a.tries > 1 {
-		call.Tries = a.tries
+	if a.Tries > 1 {
+		call.Tries = a.Tries
 	}
-	call.ReasoningDropped, call.ImagesDropped = a.reasoningDropped, int32(len(a.imagesLeftOut))
-	if a.err != nil {
-		call.Error = excerpt.Of(a.err.Error(), turnstate.MaxMessageBytes)
+	call.ReasoningDropped, call.ImagesDropped = a.ReasoningDropped, int32(len(a.ImagesLeftOut))
+	if a.Err != nil {
+		call.Error = excerpt.Of(a.Err.Error(), turnstate.MaxMessageBytes)
 		return call
 	}
-	if a.response.Model != "" {
-		call.Model = excerpt.Of(a.response.Model, 256)
+	if a.Response.Model != "" {
+		call.Model = excerpt.Of(a.Response.Model, 256)
 	}
-	call.TimeToFirstTokenMS = a.toFirstMS()
-	call.ToolCallCount = int32(len(a.response.ToolCalls))
-	call.FinishReason, call.ResponseID = cmp.Or(a.response.FinishWord, a.response.FinishReason), a.response.ResponseID
-	call.Usage = event.UsageOf(usageOf(a.response.Usage))
-	call.Usage.CacheReadTokens = a.response.Usage.CacheReadTokens
-	call.Usage.CacheWriteTokens = a.response.Usage.CacheWriteTokens
-	call.Cost = a.cost()
+	call.TimeToFirstTokenMS = firstTokenMillis(a)
+	call.ToolCallCount = int32(len(a.Response.ToolCalls))
+	call.FinishReason, call.ResponseID = cmp.Or(a.Response.FinishWord, a.Response.FinishReason), a.Response.ResponseID
+	call.Usage = event.UsageOf(usageOf(a.Response.Usage))
+	call.Usage.CacheReadTokens = a.Response.Usage.CacheReadTokens
+	call.Usage.CacheWriteTokens = a.Response.Usage.CacheWriteTokens
+	call.Cost = a.Cost()
 	return call
-}
-
-// sendable is a conversation without what no model may be sent any more: messages about errors, and what a provider has
-// refused before.
-func sendable(history []event.Message) []event.Message {
-	return event.WithoutRefusedImages(event.WithoutFiltered(withoutErrors(history)))
-}
-
-// withoutErrors leaves out the messages that reported an error to the user: they are not the model's (LLM-07). Where
-// the code was lost, as in a transcript that another program has written, the sentence alone identifies the message.
-func withoutErrors(history []event.Message) []event.Message {
-	kept := make([]event.Message, 0, len(history)+1)
-	for _, m := range history {
-		if m.Role == event.RoleAssistant &&
-			(m.ErrorCode() != "" || len(m.ToolCalls) == 0 && plan.IsSentence(m.PlainText())) {
-			continue
-		}
-		kept = append(kept, m)
-	}
-	return kept
 }
 
 // lastText returns the newest text of the model in the Turn, which becomes the response if the Turn ends without one
@@ -402,11 +384,4 @@ func lastText(messages []event.Message, input string) string {
 		}
 	}
 	return ""
-}
-
-// repairState returns the text for the model about a call without a result (DUR-08). The journal closes every act step
-// with all its results, so that the remaining calls never ran: a client tool that no client answered, or a call of a
-// Turn that ended.
-func repairState(event.Message, event.ToolCall) event.CallRecord {
-	return event.CallRecord{State: event.CallNotRecorded}
 }

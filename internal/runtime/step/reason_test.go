@@ -108,20 +108,9 @@ func TestAFailureOfTheModelIsAnOutcome(t *testing.T) {
 	}
 }
 
-// TestAnErrorWithoutItsCodeIsNotSentToTheModel: the sentence alone identifies it (LLM-07).
-func TestAnErrorWithoutItsCodeIsNotSentToTheModel(t *testing.T) {
-	sentence := plan.Failure{Code: v1alpha1.ErrorCodeProviderUnavailable}.Sentence()
-	quoted := event.NewAssistantMessage("The log says: "+sentence, nil)
-	calls := event.NewAssistantMessage(sentence, []event.ToolCall{{ID: "1-0", Name: "look"}})
-	asked := event.NewUserMessage(sentence)
-	kept := withoutErrors([]event.Message{asked, event.NewAssistantMessage(sentence, nil), quoted, calls})
-	if len(kept) != 3 || kept[0].ID != asked.ID || kept[1].ID != quoted.ID || kept[2].ID != calls.ID {
-		t.Errorf("the model reads %+v", kept)
-	}
-}
-
-// TestStatusSaysWhyAProviderRefusedTheRequest: in the provider's words, in full, and with no advice that does not help.
-func TestStatusSaysWhyAProviderRefusedTheRequest(t *testing.T) {
+// TestStatusReportsWhyAProviderRefusedTheRequest: in the provider's words, in full, and with no advice that does not
+// help.
+func TestStatusReportsWhyAProviderRefusedTheRequest(t *testing.T) {
 	b := newBench(t)
 	said := "tools.3.custom.input_schema: " + strings.Repeat("long ", 150)
 	b.answer = func(model.Request) (*model.Response, error) {

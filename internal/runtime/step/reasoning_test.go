@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/testing/site"
 )
 
 // thought is a response that reasons, says something, calls a tool, and reasons again before its second call.
@@ -52,7 +53,7 @@ func thinker() *v1alpha1.Model {
 // withKeys is a bench on a store that has API keys.
 func withKeys(t *testing.T, store journal.Store) *bench {
 	t.Helper()
-	b := onStore(t, store).reaching(newSite(t, fine))
+	b := onStore(t, store).reaching(site.New(t, site.Fine))
 	b.reads(&corev1.Secret{Data: map[string][]byte{"key": []byte("sk-1"), "second": []byte("sk-2")}}, nil)
 	return b
 }
@@ -130,7 +131,7 @@ func TestReasoningIsGivenBackUnchangedInItsPlace(t *testing.T) {
 		t.Errorf("the reasoning is %+v", got)
 	}
 	origin := prompts[0][1].Origin
-	if origin == nil || origin.Provider != "Test" || origin.Model != "thinker-1" || len(origin.Binding) != 2*bindingBytes {
+	if origin == nil || origin.Provider != "Test" || origin.Model != "thinker-1" || len(origin.Binding) != 32 {
 		t.Errorf("its origin is %+v", origin)
 	}
 }

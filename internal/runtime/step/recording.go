@@ -12,6 +12,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/backoff"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -160,7 +161,7 @@ func (r *recording) discard(ctx context.Context) error {
 // End implements modelcall.Recording. The recorded text is valid only if it can be the response. A complete
 // response continues without an error: a journal that does not accept this entry does not accept the response either,
 // which is kept until it does.
-func (r *recording) end(ctx context.Context, answer *model.Response, failure error) error {
+func (r *recording) End(ctx context.Context, answer *model.Response, failure error) error {
 	r.stop()
 	<-r.done
 	if failure == nil && len(answer.ToolCalls) == 0 {
@@ -178,20 +179,8 @@ func discard(ctx context.Context, draft *journal.Draft) error {
 	defer cancel()
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 		_, err := draft.Discard(ctx)
-		if err == nil || permanent(err) || wait(ctx, delay) != nil {
+		if err == nil || permanent(err) || backoff.Wait(ctx, delay) != nil {
 			return err
 		}
-	}
-}
-
-// wait waits, and returns early when the context ends.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

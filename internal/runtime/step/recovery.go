@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -48,13 +49,12 @@ func (run *Runner) own(ctx context.Context, t turnstate.Turn, kept *journal.Part
 
 // finalize returns the partial response of an earlier process, as if the Model had just returned it. Its cost is
 // unknown.
-func (run *Runner) finalize(m *v1alpha1.Model, kept *journal.Partial) asked {
+func (run *Runner) finalize(m *v1alpha1.Model, kept *journal.Partial) modelcall.Result {
 	now := run.Clock()
-	return asked{
-		model:    m,
-		response: &model.Response{Text: kept.Text, Model: modelName(m)},
-		message:  kept.Message,
-		began:    now,
-		ended:    now,
+	return modelcall.Result{
+		Model:    m,
+		Response: &model.Response{Text: kept.Text, Model: model.Name(m)},
+		Began:    now,
+		Ended:    now,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -50,7 +52,7 @@ func TestEveryFailureOfAModelStatesWhatToDo(t *testing.T) {
 			[]string{key, "Raise the provider's quota"},
 		},
 		"a limit": {
-			provider.StatusError("Test", "m", 429, longestPause*2, ""), v1alpha1.ErrorCodeProviderRateLimited,
+			provider.StatusError("Test", "m", 429, 2*time.Minute, ""), v1alpha1.ErrorCodeProviderRateLimited,
 			[]string{`Model "m"`, "another Turn later"},
 		},
 		"an unknown model": {status(404, ""), v1alpha1.ErrorCodeModelUnavailable, []string{`model of Model "m"`, key}},
@@ -73,7 +75,7 @@ func TestEveryFailureOfAModelStatesWhatToDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := named("m")
 			m.Spec.SecretKeyRef = &v1alpha1.SecretKeyReference{Name: "provider", Key: "token"}
-			failure := asked{model: m, err: test.err}.failure()
+			failure := modelcall.Result{Model: m, Err: test.err}.Failure()
 			progress := turnstate.Refused(failure, failure.Sentence(), metav1.NewMicroTime(started))
 			message := conditionOf(t, progress)
 			if progress.Error.Code != test.code {

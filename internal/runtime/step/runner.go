@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -22,21 +20,11 @@ type Runner struct {
 	// Runner carries out calls. Its journal is where every step ends, and its client and its Secrets are also for the
 	// requests to model providers.
 	invocation.Runner
-	// Models creates the drivers of model providers.
-	Models model.Registry
+	// Options are those of model calls.
+	modelcall.Options
 	// Validator checks the model's arguments.
 	Validator *inputschema.Validator
-	// OnNoKey is called for each Model that could not be called because it has no API key. It may be nil.
-	OnNoKey func(types.NamespacedName)
-	// OnFirstToken is called with the time to the first content of each response, by provider. It may be nil.
-	OnFirstToken func(provider v1alpha1.ModelProvider, after time.Duration)
-	// CallLimit is the longest that one model call may take as a whole; 0 for no limit. A call that takes longer loses
-	// its slot, and is not repeated.
-	CallLimit time.Duration
-	// Pause waits before a Model is called again, and returns early when the context ends. Default: it waits in real
-	// time.
-	Pause func(ctx context.Context, d time.Duration) error
-	// OnUnwritten is called with the cause each time that a response cannot be appended. The response is kept. It may
+	// OnUndelivered is called with the cause each time that a response cannot be appended. The response is kept. It may
 	// be nil.
 	OnUndelivered func(ctx context.Context, t turnstate.Turn, err error)
 

@@ -5,10 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
@@ -80,48 +76,4 @@ func TestAConversationThatIsTooLargeEndsTheTurnWithoutACall(t *testing.T) {
 		!strings.Contains(problem.Message, "new Session") {
 		t.Errorf("the Turn ends with %+v", problem)
 	}
-}
-
-// endless is a model that never ends its response.
-type endless struct{}
-
-func (endless) Generate(ctx context.Context, _ model.Request) (*model.Response, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
-func TestAModelCallThatDoesNotEndIsAbandoned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		b.Models = model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return endless{}, nil }}
-		b.CallLimit = 30 * time.Minute
-		began := time.Now()
-		c, hour := with(), &metav1.Duration{Duration: time.Hour}
-		c.Model.Spec.Timeouts = &v1alpha1.ModelTimeouts{FirstContent: hour, Call: hour}
-		turn, _ := b.reason(newTurn("demo-1"), c)
-		if took := time.Since(began); took != b.CallLimit {
-			t.Errorf("the call took %s", took)
-		}
-		if problem := turn.Progress.Error; problem == nil || problem.Code != v1alpha1.ErrorCodeProviderUnavailable {
-			t.Errorf("the Turn ends with %+v", turn.Progress.Error)
-		}
-	})
-}
-
-// TestAModelCallThatBringsNothingIsMadeOnceMore: by default 120 s are enough for the first content.
-func TestAModelCallThatBringsNothingIsMadeOnceMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
-		b.Models = model.Registry{"Test": func(*v1alpha1.Model, model.Access) (model.Driver, error) { return endless{}, nil }}
-		began := time.Now()
-		turn, _ := b.reason(newTurn("demo-1"), with())
-		if took := time.Since(began); took < 240*time.Second || took > 250*time.Second {
-			t.Errorf("the calls took %s, want twice 120 s and a pause", took)
-		}
-		const want = "no content came within 2m0s (timeouts.firstContent)"
-		if e := turn.Progress.Error; e == nil || e.Code != v1alpha1.ErrorCodeProviderUnavailable ||
-			e.Fields[v1alpha1.ErrorFieldProblem] != want {
-			t.Errorf("the Turn ends with %+v", e)
-		}
-	})
 }

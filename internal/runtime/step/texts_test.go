@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/prompt"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/httpcall"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
@@ -140,8 +141,8 @@ func TestTextsThatWereLeftOutCannotBeUsed(t *testing.T) {
 	offered := s.tools["work"].DeepCopy()
 	definition.LeaveOutExecution(&offered.Spec)
 	for name, use := range map[string]func(){
-		"the prompt":                 func() { systemPrompt(c.Effective.SystemPrompt, "", false) },
-		"the definitions":            func() { definitions(c) },
+		"the prompt":                 func() { prompt.Render(c.Effective.SystemPrompt, "", nil, nil) },
+		"the definitions":            func() { prompt.Render("", "", c.Tools, nil) },
 		"the schema":                 func() { b.pin(newTurn("demo-1"), c, calls(1, "work")) },
 		"a Job":                      func() { jobspec.Build(jobspec.Params{Tool: job}) },
 		"a Job of what was offered":  func() { jobspec.Build(jobspec.Params{Tool: &offered.Spec}) },

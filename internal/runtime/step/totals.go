@@ -1,31 +1,22 @@
 package step
 
 import (
-	"time"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/cost"
+	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 )
-
-// cost returns the cost of the response, at the price of its Model; nil if the cost is unknown, or there is no price.
-func (a asked) cost() *v1alpha1.Cost {
-	if a.model == nil || a.response == nil || a.err != nil {
-		return nil
-	}
-	return cost.Of(a.model.Spec.Price, a.response.Usage)
-}
 
 // addCost adds the cost of the model call to the summary in the next status. The cost is calculated only here: a
 // process that applies the entry later uses the recorded sum, whatever the price is by then (invariant 3). Calls with
 // an unknown cost are counted, so that the sum is not mistaken for the total.
 func (g generation) addCost(sum *v1alpha1.TurnSummary) {
 	answer := g.answer()
-	if answer.err != nil {
+	if answer.Err != nil {
 		return
 	}
-	if c := answer.cost(); c != nil {
+	if c := answer.Cost(); c != nil {
 		if sums, ok := cost.Add(sum.Cost, *c); ok {
 			sum.Cost = sums
 			return
@@ -34,22 +25,9 @@ func (g generation) addCost(sum *v1alpha1.TurnSummary) {
 	sum.UnpricedModelCalls++
 }
 
-// toFirst is the time from the beginning of the attempt that brought the response to its first content, in whole
-// milliseconds; to its end if it came at once. It reports false if no model has responded.
-func (a asked) toFirst() (time.Duration, bool) {
-	if a.err != nil || a.tried.IsZero() {
-		return 0, false
-	}
-	first := a.first
-	if first.IsZero() {
-		first = a.ended
-	}
-	return max(first.Sub(a.tried), 0).Truncate(time.Millisecond), true
-}
-
-// toFirstMS is toFirst for an event; nil if no model has responded.
-func (a asked) toFirstMS() *int64 {
-	first, ok := a.toFirst()
+// firstTokenMillis is the time to the first content of a response for an event; nil if the Model has not responded.
+func firstTokenMillis(a modelcall.Result) *int64 {
+	first, ok := a.TimeToFirst()
 	if !ok {
 		return nil
 	}
@@ -57,16 +35,9 @@ func (a asked) toFirstMS() *int64 {
 	return &ms
 }
 
-// observe reports the time to the first content of a response.
-func (run *Runner) observe(a asked) {
-	if first, ok := a.toFirst(); ok && run.OnFirstToken != nil {
-		run.OnFirstToken(a.model.Spec.Provider, first)
-	}
-}
-
 // addFirstToken adds the time to the first content of the Turn's first response to its totals (TURN-15).
 func (g generation) addFirstToken(sum *v1alpha1.TurnSummary) {
-	if first, ok := g.answer().toFirst(); ok && sum.TimeToFirstToken == nil {
+	if first, ok := g.answer().TimeToFirst(); ok && sum.TimeToFirstToken == nil {
 		sum.TimeToFirstToken = &metav1.Duration{Duration: first}
 	}
 }

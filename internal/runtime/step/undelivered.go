@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/backoff"
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
@@ -152,7 +153,7 @@ func (run *Runner) endRejected(ctx context.Context, t turnstate.Turn, cause erro
 func (run *Runner) ReasonInPlace(ctx context.Context, t turnstate.Turn, c turnstate.Config) (*journal.Closed, error) {
 	closed, err := run.Reason(ctx, t, c)
 	for backoff := (*Backoff)(nil); errors.As(err, &backoff); {
-		if paused := run.waitFor(ctx, backoff); paused != nil {
+		if paused := run.caller().WaitFor(ctx, backoff.Backoff); paused != nil {
 			return nil, paused
 		}
 		closed, err = run.ReasonAfter(ctx, t, c, backoff)
@@ -162,7 +163,7 @@ func (run *Runner) ReasonInPlace(ctx context.Context, t turnstate.Turn, c turnst
 		if !errors.As(err, &undelivered) || errors.Is(err, journal.ErrCorrupt) || errors.Is(err, journal.ErrFormat) {
 			return closed, err
 		}
-		if wait(ctx, delay) != nil {
+		if backoff.Wait(ctx, delay) != nil {
 			return nil, err
 		}
 		closed, err = run.Deliver(ctx, t, undelivered)

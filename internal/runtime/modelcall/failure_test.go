@@ -1,4 +1,4 @@
-package step
+package modelcall
 
 import (
 	"errors"
@@ -75,17 +75,17 @@ func TestTheTextOfAnErrorDecidesNothing(t *testing.T) {
 		"a driver's own error": {err: &model.Error{Text: "x"}, code: v1alpha1.ErrorCodeProcessingError},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := asked{model: named("m"), err: test.err}
+			want := Result{Model: named("m"), Err: test.err}
 			for _, text := range []string{
 				test.err.Error(), "", "boom", "(401) missing api key", "(429) rate limit", "(503)", "Model not available: x",
 				"Request too large: x", "insufficient quota", "context length", "Budget exhausted.",
 			} {
-				got := asked{model: named("m"), err: reworded{test.err, text}}
-				failure := got.failure()
-				if failure.Code != test.code || !maps.Equal(failure.Fields, want.failure().Fields) {
-					t.Errorf("with the text %q: %+v, want %+v", text, failure, want.failure())
+				got := Result{Model: named("m"), Err: reworded{test.err, text}}
+				failure := got.Failure()
+				if failure.Code != test.code || !maps.Equal(failure.Fields, want.Failure().Fields) {
+					t.Errorf("with the text %q: %+v, want %+v", text, failure, want.Failure())
 				}
-				if _, again := pauseBefore(2, got.err); again != test.again || got.elsewhere() != test.other {
+				if _, again := pauseBefore(2, got.Err); again != test.again || got.elsewhere() != test.other {
 					t.Errorf("with the text %q: again %t, another Model %t", text, again, got.elsewhere())
 				}
 			}

@@ -1,4 +1,4 @@
-package step
+package modelcall
 
 import (
 	"context"
@@ -15,9 +15,9 @@ const maxImageRefusals = 4
 // imageRefused reports whether a provider refused the messages because of an image, so that the Model is to be called
 // again: once more with the same messages where the provider could not fetch the image, which may pass, and then
 // without it. begins is the id of the message that the Turn began with.
-func (run *Runner) imageRefused(ctx context.Context, a *asked, messages []event.Message, begins string) bool {
+func (c *Caller) imageRefused(ctx context.Context, a *Result, messages []event.Message, begins string) bool {
 	var refused *provider.ImageRefused
-	if !errors.As(a.err, &refused) || ctx.Err() != nil {
+	if !errors.As(a.Err, &refused) || ctx.Err() != nil {
 		return false
 	}
 	left := refusable(messages, refused, begins, a.imageRefusals+1 >= maxImageRefusals)
@@ -26,10 +26,10 @@ func (run *Runner) imageRefused(ctx context.Context, a *asked, messages []event.
 	}
 	if !refused.Unreadable && !a.imageTried {
 		a.imageTried = true
-		return run.pause(ctx, firstPause) == nil
+		return c.pause(ctx, firstPause) == nil
 	}
 	a.imageRefusals++
-	a.imagesLeftOut = append(a.imagesLeftOut, left...)
+	a.ImagesLeftOut = append(a.ImagesLeftOut, left...)
 	return true
 }
 

@@ -1,4 +1,4 @@
-package step
+package modelcall
 
 import (
 	"crypto/sha256"
@@ -44,38 +44,15 @@ func hostOf(m *v1alpha1.Model) string {
 
 // prompt returns the messages for a Model: with the reasoning that belongs to it, or with none after the provider has
 // refused it. It reports whether there is any reasoning.
-func (a asked) prompt(messages []event.Message) ([]event.Message, bool) {
-	if a.reasoningDropped {
+func (a Result) prompt(messages []event.Message) ([]event.Message, bool) {
+	if a.ReasoningDropped {
 		return event.ReasoningFor(messages, "")
 	}
-	return event.ReasoningFor(messages, originOf(a.model).Binding)
+	return event.ReasoningFor(messages, originOf(a.Model).Binding)
 }
 
 // refusesReasoning reports whether a provider refused a request because of the reasoning in it.
 func refusesReasoning(err error) bool {
 	var refused *provider.ReasoningRefused
 	return errors.As(err, &refused)
-}
-
-// messageOf is the response as a message with the runtime's calls.
-func (a asked) messageOf(calls []event.ToolCall) event.Message {
-	m := a.response.Message(calls)
-	if m.HasReasoning() {
-		origin := originOf(a.model)
-		m.Origin = &origin
-	}
-	metadata := map[string]any{}
-	if a.reasoningDropped {
-		metadata[event.MetadataReasoningDropped] = true
-	}
-	if len(a.imagesLeftOut) > 0 {
-		metadata[event.MetadataImagesRefused] = strings.Join(a.imagesLeftOut, " ")
-	}
-	if r := a.response; r.FinishReason == model.FinishFiltered && r.Text == "" && len(calls) == 0 {
-		metadata[event.MetadataPromptFiltered] = true
-	}
-	if len(metadata) > 0 {
-		m.Metadata = metadata
-	}
-	return m
 }

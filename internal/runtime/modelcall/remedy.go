@@ -1,9 +1,10 @@
-package step
+package modelcall
 
 import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
@@ -28,7 +29,7 @@ func remedy(code v1alpha1.ErrorCode, m *v1alpha1.Model, refusal *provider.Error)
 			keyPlace(m), further)
 	case v1alpha1.ErrorCodeModelUnavailable:
 		return fmt.Sprintf("Correct spec.model of Model %q (%q), or permit that model for the API key in %s; %s.",
-			m.Name, modelName(m), keyPlace(m), further)
+			m.Name, model.Name(m), keyPlace(m), further)
 	case v1alpha1.ErrorCodeProviderRateLimited, v1alpha1.ErrorCodeProviderUnavailable:
 		return fmt.Sprintf("Create another Turn later, or add fallbacks to Model %q.", m.Name)
 	case v1alpha1.ErrorCodeProcessingError:

@@ -1,4 +1,4 @@
-package step
+package modelcall
 
 import (
 	"context"
@@ -21,32 +21,32 @@ const maxKeyBytes = 4 << 10
 // access returns the driver's access to the provider of a Model: the API key, read now and not kept, and a client that
 // reaches only the host of the provider. A *model.KeyError is why the Model has no key; any other error is not about
 // the Model.
-func (run *Runner) access(ctx context.Context, namespace string, m *v1alpha1.Model) (model.Access, error) {
+func (c *Caller) access(ctx context.Context, namespace string, m *v1alpha1.Model) (model.Access, error) {
 	if m.Spec.SecretKeyRef == nil {
 		return model.Access{}, nil
 	}
-	key, endpoint, err := run.key(ctx, namespace, m)
+	key, endpoint, err := c.key(ctx, namespace, m)
 	if err != nil {
 		return model.Access{}, err
 	}
 	return model.Access{
-		HTTP: run.Egress.HTTPClient(egress.TransportOptions{Hosts: []string{endpoint.Host}}),
+		HTTP: c.Egress.HTTPClient(egress.TransportOptions{Hosts: []string{endpoint.Host}}),
 		Key:  key,
 	}, nil
 }
 
 // CheckKey returns why a Model has no API key, as a *model.KeyError; nil if it has one or needs none. After any other
 // error the state of the key is unknown. It reads the Secret as a call does, and keeps nothing of it.
-func (run *Runner) CheckKey(ctx context.Context, m *v1alpha1.Model) error {
+func (c *Caller) CheckKey(ctx context.Context, m *v1alpha1.Model) error {
 	if m.Spec.SecretKeyRef == nil {
 		return nil
 	}
-	_, _, err := run.key(ctx, m.Namespace, m)
+	_, _, err := c.key(ctx, m.Namespace, m)
 	return err
 }
 
 // key is the API key of a Model, and where it is sent to.
-func (run *Runner) key(ctx context.Context, namespace string, m *v1alpha1.Model) (string, *url.URL, error) {
+func (c *Caller) key(ctx context.Context, namespace string, m *v1alpha1.Model) (string, *url.URL, error) {
 	ref := m.Spec.SecretKeyRef
 	endpoint, err := url.Parse(model.Endpoint(m))
 	if err != nil || endpoint.Host == "" {
@@ -55,13 +55,13 @@ func (run *Runner) key(ctx context.Context, namespace string, m *v1alpha1.Model)
 			Cause: fmt.Errorf("the baseURL of Model %q has no host", m.Name),
 		}
 	}
-	secret, err := run.Secrets(ctx, namespace, ref.Name)
+	secret, err := c.Secrets(ctx, namespace, ref.Name)
 	var key, reason, problem string
 	switch {
 	case apierrors.IsNotFound(err):
 		reason, problem = v1alpha1.ReasonSecretMissing, credential.Missing(namespace, ref, credential.OfModel)
 	case apierrors.IsForbidden(err):
-		reason, problem = v1alpha1.ReasonRoleMissing, credential.RoleMissing(run.Account, namespace, ref)
+		reason, problem = v1alpha1.ReasonRoleMissing, credential.RoleMissing(c.Account, namespace, ref)
 	case err != nil:
 		return "", nil, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
 	default:

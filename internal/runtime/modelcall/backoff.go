@@ -1,0 +1,64 @@
+package modelcall
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+// shortPause is the longest pause between two attempts that is waited for in place. During a longer one the caller need
+// not hold a slot, and may record it.
+const shortPause = time.Second
+
+// Backoff is a model call that failed with a transient error and is continued later.
+type Backoff struct {
+	// Model is the name of the Model that is called again, Tries how often it was called.
+	Model string
+	Tries int32
+	// NotBefore is when the next attempt is due.
+	NotBefore time.Time
+	// Cause is why the last one failed.
+	Cause error
+
+	// before are the Models that were called before this one, current is this one.
+	before  []Result
+	current Result
+}
+
+// Error implements error.
+func (b *Backoff) Error() string {
+	return fmt.Sprintf("model call failed; retrying Model %s at %s: %v", b.Model,
+		b.NotBefore.UTC().Format(time.RFC3339), b.Cause)
+}
+
+// Unwrap returns the cause.
+func (b *Backoff) Unwrap() error { return b.Cause }
+
+// Resumed returns the Backoff of a process that recorded only how often which Model was called; nil for none.
+func Resumed(model string, tries int32) *Backoff {
+	if tries == 0 {
+		return nil
+	}
+	return &Backoff{Model: model, Tries: tries, current: Result{Tries: tries}}
+}
+
+// resume returns where a call continues: the Models that have failed, the earlier results of the next to call, and the
+// remaining ones, starting with that one. If it cannot be called any more, the call starts anew.
+func (b *Backoff) resume(models []*v1alpha1.Model) ([]Result, Result, []*v1alpha1.Model) {
+	if b == nil {
+		return nil, Result{}, models
+	}
+	for i, m := range models {
+		if m.Name == b.Model {
+			return b.before, b.current, models[i:]
+		}
+	}
+	return nil, Result{}, models
+}
+
+// WaitFor waits until a Backoff is over.
+func (c *Caller) WaitFor(ctx context.Context, b *Backoff) error {
+	return c.pause(ctx, b.NotBefore.Sub(b.current.Ended))
+}
