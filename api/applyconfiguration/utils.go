@@ -24,8 +24,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AgentSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AgentStatus"):
 		return &apiv1alpha1.AgentStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BashHook"):
+		return &apiv1alpha1.BashHookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CapabilityReference"):
 		return &apiv1alpha1.CapabilityReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CELHook"):
+		return &apiv1alpha1.CELHookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConfigLayer"):
 		return &apiv1alpha1.ConfigLayerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Cost"):
@@ -38,6 +42,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.HarnessSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HarnessStatus"):
 		return &apiv1alpha1.HarnessStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Hook"):
+		return &apiv1alpha1.HookApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HookMatcher"):
+		return &apiv1alpha1.HookMatcherApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HookVariable"):
+		return &apiv1alpha1.HookVariableApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HTTPHeader"):
 		return &apiv1alpha1.HTTPHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HTTPTool"):
@@ -140,6 +150,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TurnWaitApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Usage"):
 		return &apiv1alpha1.UsageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WebhookHook"):
+		return &apiv1alpha1.WebhookHookApplyConfiguration{}
 
 	}
 	return nil

@@ -20,6 +20,8 @@ const (
 	ErrorCodeProviderUnavailable ErrorCode = "provider_unavailable"
 	// ErrorCodeDependencyUnavailable: the Harness or the Agent of the Session is archived or does not exist.
 	ErrorCodeDependencyUnavailable ErrorCode = "dependency_unavailable"
+	// ErrorCodeBlockedByUserPromptHook: a hook has blocked the message.
+	ErrorCodeBlockedByUserPromptHook ErrorCode = "blocked_by_user_prompt_hook"
 	// ErrorCodeProcessingError: any other failure.
 	ErrorCodeProcessingError ErrorCode = "processing_error"
 	// ErrorCodeCancelled: the Turn was cancelled or deleted.
@@ -48,8 +50,10 @@ const (
 	ErrorFieldModelID = "model_id"
 	// ErrorFieldRetryAfter is the number of seconds that the provider demands before the next request.
 	ErrorFieldRetryAfter = "retry_after"
-	// ErrorFieldDependency is the kind of the object that blocks the Turn: harness or agent.
+	// ErrorFieldDependency is the kind of the object that blocks the Turn: harness or agent; or hooks.
 	ErrorFieldDependency = "dependency"
-	// ErrorFieldState is the state of that object: archived, deleted or incomplete.
+	// ErrorFieldHook is the id of the hook that has blocked the Turn.
+	ErrorFieldHook = "hook"
+	// ErrorFieldState is the state of that object: archived, deleted, incomplete or invalid.
 	ErrorFieldState = "state"
 )

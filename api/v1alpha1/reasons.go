@@ -31,6 +31,8 @@ const (
 	ReasonToolNotFound = "ToolNotFound"
 	// ReasonCapabilityNotFound: the manager has no capability of that name.
 	ReasonCapabilityNotFound = "CapabilityNotFound"
+	// ReasonHookInvalid: a hook cannot run as it is, or a layer disables a hook of a higher one.
+	ReasonHookInvalid = "HookInvalid"
 	// ReasonToolNotReady: a referenced Tool exists and is not Ready.
 	ReasonToolNotReady = "ToolNotReady"
 	// ReasonNetworkAccessUnenforceable: a referenced Tool runs as a Job with network access, which the network access
@@ -142,6 +144,8 @@ const (
 	ReasonProcessingError = "ProcessingError"
 	// ReasonCancelled: the Turn was cancelled.
 	ReasonCancelled = "Cancelled"
+	// ReasonBlockedByUserPromptHook: a hook has blocked the message.
+	ReasonBlockedByUserPromptHook = "BlockedByUserPromptHook"
 	// ReasonDeadlineExceeded: the Turn took longer than activeDeadlineSeconds.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 	// ReasonWaitTimeout: the Turn waited for tool results longer than waitTimeout.
@@ -269,6 +273,8 @@ const (
 	ToolCallReasonSteered = "Steered"
 	// ToolCallReasonTurnEnded: the Turn ended before the call had a result.
 	ToolCallReasonTurnEnded = "TurnEnded"
+	// ToolCallReasonBlockedByHook: a hook has blocked the call.
+	ToolCallReasonBlockedByHook = "BlockedByHook"
 	// ToolCallReasonToolNotFound: the model named a tool that it was not offered.
 	ToolCallReasonToolNotFound = "ToolNotFound"
 )

@@ -115,6 +115,25 @@ type ConfigLayer struct {
 	// +kubebuilder:validation:MaxItems=16
 	Capabilities []CapabilityReference `json:"capabilities,omitempty"`
 
+	// hooks look at messages and tool calls. Those of all layers run, the root Harness's first. Commands, expressions and
+	// certificates have at most 32768 bytes together. A user who sets hooks needs the verb assign-high-risk on
+	// capabilities.capstan.dev/user_hooks.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:XValidation:rule="self.map(h, (has(h.bash) ? size(h.bash.command) : 0) + (has(h.cel) ? size(h.cel.expression) : 0) + (has(h.webhook) && has(h.webhook.caBundle) ? size(h.webhook.caBundle) : 0)).sum() <= 32768",message="hooks must have at most 32768 bytes of commands, expressions and certificates together."
+	Hooks []Hook `json:"hooks,omitempty"`
+
+	// disabledHooks lists the ids of hooks of this layer or of lower ones that do not run. A layer cannot disable the
+	// hooks of a higher one.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=330
+	DisabledHooks []string `json:"disabledHooks,omitempty"`
+
 	// networkAccess lists the network destinations that the tools may reach. A lower layer can only narrow it. If no
 	// layer sets it, only the manager's own limits restrict tools.
 	// +optional

@@ -2,6 +2,7 @@ package validation_test
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -25,7 +26,7 @@ func (s specimen) object(namespace string) *unstructured.Unstructured {
 
 func specimensOf(kind string) []specimen {
 	var found []specimen
-	for _, s := range specimens {
+	for _, s := range slices.Concat(specimens, hookSpecimens()) {
 		if s.kind == kind {
 			found = append(found, s)
 		}

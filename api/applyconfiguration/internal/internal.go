@@ -79,6 +79,20 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityReference
           elementRelationship: atomic
+    - name: disabledHooks
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: hooks
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Hook
+          elementRelationship: associative
+          keys:
+          - name
     - name: lifecycle
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Lifecycle
@@ -120,6 +134,26 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BashHook
+  map:
+    fields:
+    - name: command
+      type:
+        scalar: string
+    - name: env
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.HookVariable
+          elementRelationship: associative
+          keys:
+          - name
+- name: com.github.capstan-dev.capstan.api.v1alpha1.CELHook
+  map:
+    fields:
+    - name: expression
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityReference
   map:
     fields:
@@ -239,6 +273,20 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityReference
           elementRelationship: atomic
+    - name: disabledHooks
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: hooks
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Hook
+          elementRelationship: associative
+          keys:
+          - name
     - name: lifecycle
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Lifecycle
@@ -289,6 +337,64 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Hook
+  map:
+    fields:
+    - name: bash
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BashHook
+    - name: cel
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CELHook
+    - name: event
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.HookEvent
+    - name: matcher
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.HookMatcher
+    - name: name
+      type:
+        scalar: string
+    - name: onError
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.HookErrorPolicy
+    - name: timeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: webhook
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.WebhookHook
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HookErrorPolicy
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HookEvent
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HookMatcher
+  map:
+    fields:
+    - name: argsPath
+      type:
+        scalar: string
+    - name: denyRegex
+      type:
+        scalar: string
+    - name: matchRegex
+      type:
+        scalar: string
+    - name: toolName
+      type:
+        scalar: string
+    - name: toolNameGlob
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HookVariable
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: value
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ImageMediaType
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.JobResources
@@ -717,6 +823,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ClientToolsPolicy
       default: Wait
+    - name: disabledHooks
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: harnessRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
@@ -725,6 +837,14 @@ var schemaYAML = typed.YAMLObject(`types:
         map:
           elementType:
             namedType: io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON
+    - name: hooks
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Hook
+          elementRelationship: associative
+          keys:
+          - name
     - name: journalLimit
       type:
         namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
@@ -1417,6 +1537,23 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.capstan-dev.capstan.api.v1alpha1.WaitType
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.WebhookHook
+  map:
+    fields:
+    - name: caBundle
+      type:
+        scalar: string
+    - name: headers
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPHeader
+          elementRelationship: associative
+          keys:
+          - name
+    - name: url
+      type:
+        scalar: string
 - name: io.k8s.api.core.v1.PullPolicy
   scalar: string
 - name: io.k8s.api.core.v1.ResourceList

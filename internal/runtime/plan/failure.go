@@ -35,7 +35,8 @@ var sentences = map[v1alpha1.ErrorCode]string{
 	v1alpha1.ErrorCodeProviderUnavailable: "The model provider is unavailable. Try again later.",
 	v1alpha1.ErrorCodeDependencyUnavailable: "A dependency of the session is no longer available. " +
 		"Restore it, or continue without it.",
-	v1alpha1.ErrorCodeCancelled: "The turn was cancelled.",
+	v1alpha1.ErrorCodeBlockedByUserPromptHook: "The message was blocked by a hook. Change it and send it again.",
+	v1alpha1.ErrorCodeCancelled:               "The turn was cancelled.",
 }
 
 const (

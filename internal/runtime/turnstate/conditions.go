@@ -171,20 +171,21 @@ func failure(err *v1alpha1.TurnError) (reason, message string) {
 
 // reasons are the condition reasons of the error codes.
 var reasons = map[v1alpha1.ErrorCode]string{
-	v1alpha1.ErrorCodeModelUnavailable:       v1alpha1.ReasonModelUnavailable,
-	v1alpha1.ErrorCodeRequestTooLarge:        v1alpha1.ReasonRequestTooLarge,
-	v1alpha1.ErrorCodeProviderRateLimited:    v1alpha1.ReasonProviderRateLimited,
-	v1alpha1.ErrorCodeProviderMisconfigured:  v1alpha1.ReasonProviderMisconfigured,
-	v1alpha1.ErrorCodeProviderQuotaExhausted: v1alpha1.ReasonProviderQuotaExhausted,
-	v1alpha1.ErrorCodeProviderUnavailable:    v1alpha1.ReasonProviderUnavailable,
-	v1alpha1.ErrorCodeDependencyUnavailable:  v1alpha1.ReasonDependencyUnavailable,
-	v1alpha1.ErrorCodeProcessingError:        v1alpha1.ReasonProcessingError,
-	v1alpha1.ErrorCodeCancelled:              v1alpha1.ReasonCancelled,
-	v1alpha1.ErrorCodeDeadlineExceeded:       v1alpha1.ReasonDeadlineExceeded,
-	v1alpha1.ErrorCodeWaitTimeout:            v1alpha1.ReasonWaitTimeout,
-	v1alpha1.ErrorCodeJournalFull:            v1alpha1.ReasonJournalFull,
-	v1alpha1.ErrorCodeNameReused:             v1alpha1.ReasonNameReused,
-	v1alpha1.ErrorCodeInterrupted:            v1alpha1.ReasonInterrupted,
+	v1alpha1.ErrorCodeModelUnavailable:        v1alpha1.ReasonModelUnavailable,
+	v1alpha1.ErrorCodeRequestTooLarge:         v1alpha1.ReasonRequestTooLarge,
+	v1alpha1.ErrorCodeProviderRateLimited:     v1alpha1.ReasonProviderRateLimited,
+	v1alpha1.ErrorCodeProviderMisconfigured:   v1alpha1.ReasonProviderMisconfigured,
+	v1alpha1.ErrorCodeProviderQuotaExhausted:  v1alpha1.ReasonProviderQuotaExhausted,
+	v1alpha1.ErrorCodeProviderUnavailable:     v1alpha1.ReasonProviderUnavailable,
+	v1alpha1.ErrorCodeDependencyUnavailable:   v1alpha1.ReasonDependencyUnavailable,
+	v1alpha1.ErrorCodeBlockedByUserPromptHook: v1alpha1.ReasonBlockedByUserPromptHook,
+	v1alpha1.ErrorCodeProcessingError:         v1alpha1.ReasonProcessingError,
+	v1alpha1.ErrorCodeCancelled:               v1alpha1.ReasonCancelled,
+	v1alpha1.ErrorCodeDeadlineExceeded:        v1alpha1.ReasonDeadlineExceeded,
+	v1alpha1.ErrorCodeWaitTimeout:             v1alpha1.ReasonWaitTimeout,
+	v1alpha1.ErrorCodeJournalFull:             v1alpha1.ReasonJournalFull,
+	v1alpha1.ErrorCodeNameReused:              v1alpha1.ReasonNameReused,
+	v1alpha1.ErrorCodeInterrupted:             v1alpha1.ReasonInterrupted,
 }
 
 // reasonOf returns the condition reason of an error code; Failed for a code that this version does not know.

@@ -64,6 +64,29 @@ func (b *AgentSpecApplyConfiguration) WithCapabilities(values ...*CapabilityRefe
 	return b
 }
 
+// WithHooks adds the given value to the Hooks field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Hooks field.
+func (b *AgentSpecApplyConfiguration) WithHooks(values ...*HookApplyConfiguration) *AgentSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithHooks")
+		}
+		b.ConfigLayerApplyConfiguration.Hooks = append(b.ConfigLayerApplyConfiguration.Hooks, *values[i])
+	}
+	return b
+}
+
+// WithDisabledHooks adds the given value to the DisabledHooks field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the DisabledHooks field.
+func (b *AgentSpecApplyConfiguration) WithDisabledHooks(values ...string) *AgentSpecApplyConfiguration {
+	for i := range values {
+		b.ConfigLayerApplyConfiguration.DisabledHooks = append(b.ConfigLayerApplyConfiguration.DisabledHooks, values[i])
+	}
+	return b
+}
+
 // WithNetworkAccess sets the NetworkAccess field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the NetworkAccess field is set to the value of the last call.

@@ -23,6 +23,13 @@ type ConfigLayerApplyConfiguration struct {
 	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call. Layers
 	// add up, and a capability that is named twice counts once.
 	Capabilities []CapabilityReferenceApplyConfiguration `json:"capabilities,omitempty"`
+	// hooks look at messages and tool calls. Those of all layers run, the root Harness's first. Commands, expressions and
+	// certificates have at most 32768 bytes together. A user who sets hooks needs the verb assign-high-risk on
+	// capabilities.capstan.dev/user_hooks.
+	Hooks []HookApplyConfiguration `json:"hooks,omitempty"`
+	// disabledHooks lists the ids of hooks of this layer or of lower ones that do not run. A layer cannot disable the
+	// hooks of a higher one.
+	DisabledHooks []string `json:"disabledHooks,omitempty"`
 	// networkAccess lists the network destinations that the tools may reach. A lower layer can only narrow it. If no
 	// layer sets it, only the manager's own limits restrict tools.
 	NetworkAccess *NetworkAccessApplyConfiguration `json:"networkAccess,omitempty"`
@@ -78,6 +85,29 @@ func (b *ConfigLayerApplyConfiguration) WithCapabilities(values ...*CapabilityRe
 			panic("nil value passed to WithCapabilities")
 		}
 		b.Capabilities = append(b.Capabilities, *values[i])
+	}
+	return b
+}
+
+// WithHooks adds the given value to the Hooks field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Hooks field.
+func (b *ConfigLayerApplyConfiguration) WithHooks(values ...*HookApplyConfiguration) *ConfigLayerApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithHooks")
+		}
+		b.Hooks = append(b.Hooks, *values[i])
+	}
+	return b
+}
+
+// WithDisabledHooks adds the given value to the DisabledHooks field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the DisabledHooks field.
+func (b *ConfigLayerApplyConfiguration) WithDisabledHooks(values ...string) *ConfigLayerApplyConfiguration {
+	for i := range values {
+		b.DisabledHooks = append(b.DisabledHooks, values[i])
 	}
 	return b
 }
