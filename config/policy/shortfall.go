@@ -12,7 +12,7 @@ import (
 )
 
 // Version counts the changes of the policies: it grows with every one. kustomization.yaml says the same.
-const Version = 8
+const Version = 9
 
 // AnnotationVersion is on every policy, with its Version.
 const AnnotationVersion = "capstan.dev/policy-version"

@@ -329,18 +329,6 @@ var _ = Describe("The policy bound-secrets-models", func() {
 	})
 })
 
-// lending are the fields of our kinds that make something of a namespace reach a tool, or a provider of models.
-var lending = []string{
-	"Model spec.secretKeyRef.key",
-	"Model spec.secretKeyRef.name",
-	"Tool spec.http.headers[].secretKeyRef.key",
-	"Tool spec.http.headers[].secretKeyRef.name",
-	"Tool spec.job.env[].secretKeyRef.key",
-	"Tool spec.job.env[].secretKeyRef.name",
-	"Tool spec.job.imagePullSecrets[].name",
-	"Tool spec.job.serviceAccountName",
-}
-
 var _ = Describe("A Secret that is planted", func() {
 	It("cannot be read through any kind by a user with the roles edit and capstan-tools", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-edit", "capstan-tools")
