@@ -24,6 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
+	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 )
@@ -150,8 +151,13 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("opening the journal: %w", err)
 	}
+	records, err := recordkubernetes.ForConfig(own, mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("opening the records: %w", err)
+	}
 	err = controller.Setup(ctx, mgr, controller.Options{
 		Store:          store,
+		Records:        records,
 		Logs:           k.player,
 		Launcher:       jobspec.Launcher{Image: "capstan.dev/launcher:test", Delivery: jobspec.DeliveryImageVolume},
 		MaxActiveTurns: o.MaxActiveTurns,

@@ -33,6 +33,7 @@ type builder struct {
 	objects        *objects
 	clock          *clock.Clock
 	store          Store
+	records        RecordStore
 	models         model.Registry
 	prompts        func(Request)
 	simulation     *v1alpha1.Simulation
@@ -129,6 +130,17 @@ func WithStore(s Store) Option {
 			return errors.New("WithStore: missing Store")
 		}
 		b.store = s
+		return nil
+	}
+}
+
+// WithRecords keeps the files of Sessions in a RecordStore. Default: one of NewMemoryRecords, for this Runtime alone.
+func WithRecords(s RecordStore) Option {
+	return func(b *builder) error {
+		if s == nil {
+			return errors.New("WithRecords: missing RecordStore")
+		}
+		b.records = s
 		return nil
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
@@ -71,8 +72,12 @@ func New(ctx context.Context, options ...Option) (*Runtime, error) {
 
 func newBuilder() *builder {
 	b := &builder{
-		clock: &clock.Clock{}, store: memory.New(), models: simulator.Registry(), tools: map[string]JobRunner{},
-		log: slog.Default(),
+		clock:   &clock.Clock{},
+		store:   memory.New(),
+		records: NewMemoryRecords(),
+		models:  simulator.Registry(),
+		tools:   map[string]JobRunner{},
+		log:     slog.Default(),
 	}
 	b.objects = &objects{
 		namespace: "default", functionProviders: map[v1alpha1.ModelProvider]bool{}, schemas: inputschema.NewValidator(),
@@ -165,6 +170,7 @@ func (b *builder) newSteps() *step.Runner {
 	return &step.Runner{
 		Runner: invocation.Runner{
 			Log:     journal.New(b.store, journal.Options{Clock: now}),
+			Records: record.New(b.records, record.Options{Clock: now}),
 			Clock:   now,
 			Egress:  egress.New(b.egress),
 			Secrets: func(_ context.Context, _, name string) (*corev1.Secret, error) { return b.objects.secret(name) },

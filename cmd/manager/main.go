@@ -34,6 +34,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
+	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	"github.com/capstan-dev/capstan/internal/version"
 )
 
@@ -79,6 +80,9 @@ func run(ctx context.Context, o options) error {
 	metrics.Registry.MustRegister(version.Get().Metric())
 	if o.controllers.Store, err = journalkubernetes.ForConfig(config, mgr.GetHTTPClient()); err != nil {
 		return fmt.Errorf("opening the journal: %w", err)
+	}
+	if o.controllers.Records, err = recordkubernetes.ForConfig(config, mgr.GetHTTPClient()); err != nil {
+		return fmt.Errorf("opening the records: %w", err)
 	}
 	if o.controllers.Logs, err = podlog.New(config); err != nil {
 		return err

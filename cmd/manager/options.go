@@ -156,6 +156,9 @@ func (o *options) bindLimits(flags *flag.FlagSet) {
 	flags.Int64Var(&o.controllers.JournalCacheBytes, "journal-cache-bytes", 0,
 		"Use at most this many bytes of memory for cached conversations. Default: an eighth of the memory limit above "+
 			"64 MiB, at most 64 MiB.")
+	flags.Int64Var(&o.controllers.RecordBytesPerSecond, "record-bytes-per-second",
+		controller.DefaultRecordBytesPerSecond,
+		"Write at most this many bytes of Records per second, shared fairly between namespaces.")
 	flags.Float64Var(&o.qps, "kube-api-qps", 500,
 		"Limit the requests to the API server to this many per second, shared fairly between namespaces.")
 	flags.IntVar(&o.burst, "kube-api-burst", 1000, "Allow bursts of this many requests to the API server.")

@@ -37,6 +37,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
@@ -49,12 +50,24 @@ const (
 	DefaultMaxJournalBytes = 32 << 20
 	// DefaultMaxNamespaceJournalBytes is a quarter of what etcd stores by default.
 	DefaultMaxNamespaceJournalBytes = 512 << 20
+	// DefaultRecordBytesPerSecond is about a seventh of what etcd stores by default, in the five minutes for which it
+	// keeps old versions.
+	DefaultRecordBytesPerSecond = 1 << 20
+
+	// recordBurst is how many bytes of records may be written at once, and recordPlaces how many operations and reads of
+	// records run at once.
+	recordBurst  = 16 << 20
+	recordPlaces = 8
 )
 
 // Options are the settings of the reconcilers. The zero value of a field takes its default.
 type Options struct {
 	// Store is the backend of the journal. Required.
 	Store journal.Store
+	// Records is the backend of what the services of Sessions store, such as their files. Required.
+	Records record.Objects
+	// RecordBytesPerSecond bounds what is written of it, in all namespaces together. Default 1 MiB.
+	RecordBytesPerSecond int64
 	// Logs reads the logs of tool containers. Required.
 	Logs turn.LogReader
 	// Launcher is added to tool pods.
@@ -136,6 +149,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxNamespaceJournalBytes == 0 {
 		o.MaxNamespaceJournalBytes = DefaultMaxNamespaceJournalBytes
 	}
+	if o.RecordBytesPerSecond == 0 {
+		o.RecordBytesPerSecond = DefaultRecordBytesPerSecond
+	}
 	if o.Egress == nil {
 		o.Egress = egress.New(egress.Options{})
 	}
@@ -159,8 +175,8 @@ func NewScheme() *runtime.Scheme {
 // Setup registers the reconcilers of all kinds with the manager.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	o = o.withDefaults()
-	if o.Store == nil || o.Logs == nil || o.Models == nil {
-		return fmt.Errorf("setting up the reconcilers: missing Store, Logs or Models")
+	if o.Store == nil || o.Records == nil || o.Logs == nil || o.Models == nil {
+		return fmt.Errorf("setting up the reconcilers: missing Store, Records, Logs or Models")
 	}
 	if err := fieldindex.SetUp(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -296,6 +312,18 @@ func (o Options) register(
 	return nil
 }
 
+// records returns the store of what the services of Sessions store.
+func (o Options) records() record.Store {
+	bytes := fairshare.NewRate(float64(o.RecordBytesPerSecond), recordBurst, shares.Waited(shares.RecordBytes))
+	return record.New(o.Records, record.Options{
+		Limiter: bytes,
+		Places: fairshare.NewPool(fairshare.Options{
+			Total: fairshare.Amount{Places: recordPlaces}, Waited: shares.Waited(shares.RecordOperations),
+		}),
+		Clock: o.Clock,
+	})
+}
+
 // steps returns the runner of the steps of Turns.
 func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) *step.Runner {
 	return &step.Runner{
@@ -306,6 +334,7 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) *step.Runner 
 			}),
 			Clock:   o.Clock,
 			Egress:  o.Egress,
+			Records: o.records(),
 			Secrets: o.Policies.Guard(turn.Secrets(mgr.GetAPIReader())),
 		},
 		Options: modelcall.Options{

@@ -132,6 +132,25 @@ const (
     {name: divide}]}, {}]}}`
 )
 
+// callingFiles is a script that calls the tools for files, and filing the capability of them.
+const (
+	filing       = `capabilities: [{builtin: session_file_system}]`
+	callingFiles = `simulation: {
+  response: {text: "Told: {{tool:read_file}} {{tool:grep_files}} {{tool:delete_file}}"},
+  toolCalls: {sequence: [
+    {calls: [
+      {name: write_file, arguments: {path: /a/b.txt, content: "one two"}},
+      {name: edit_file, arguments: {path: /workspace/a/b.txt, old_text: two, new_text: three}},
+      {name: edit_file, arguments: {path: /a/b.txt, old_text: four, new_text: five}},
+      {name: write_file, arguments: {path: /../etc/passwd, content: "x"}},
+      {name: write_file, arguments: {path: /c, content: "AAEC", encoding: base64}},
+      {name: read_file, arguments: {path: /a/b.txt}},
+      {name: grep_files, arguments: {pattern: "th?r"}},
+      {name: delete_file, arguments: {path: /a}}]},
+    {calls: [{name: read_file, arguments: {path: /c}}, {name: delete_file, arguments: {path: /a, recursive: true}}]},
+    {}]}}`
+)
+
 // speak is a tool that says its name.
 func speak(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
 	started()
@@ -165,6 +184,7 @@ var scenarios = map[string]scenario{
 	"built-in tools one after another": {
 		model: callingBuiltins, harness: builtins + ", toolConcurrency: Sequential", tools: speak, ends: "EndTurn",
 	},
+	"files":         {model: callingFiles, harness: filing, tools: speak, ends: "EndTurn"},
 	"two act steps": {model: script(callLook, callPay), tools: speak, ends: "EndTurn"},
 	"a tool that fails": {
 		model: script(callPay),

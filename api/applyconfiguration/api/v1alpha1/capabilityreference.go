@@ -7,7 +7,8 @@ package v1alpha1
 //
 // CapabilityReference names a capability that a Session has.
 type CapabilityReferenceApplyConfiguration struct {
-	// builtin is the name of a capability that is part of the manager: current_time or stateless_todo_list.
+	// builtin is the name of a capability that is part of the manager: current_time, session_file_system or
+	// stateless_todo_list.
 	Builtin *string `json:"builtin,omitempty"`
 }
 

@@ -221,13 +221,17 @@ func TestEveryBuiltinToolCanBeOffered(t *testing.T) {
 				t.Errorf("%s and %s both have %s", other, capability, d.Name)
 			}
 			seen[d.Name] = capability
-			if d.Executor != v1alpha1.ToolExecutorBuiltin || d.SideEffect != v1alpha1.SideEffectPure ||
+			class := v1alpha1.SideEffectPure
+			if slices.Contains([]string{"write_file", "edit_file", "create_directory", "delete_file"}, d.Name) {
+				class = v1alpha1.SideEffectIdempotent
+			}
+			if d.Executor != v1alpha1.ToolExecutorBuiltin || d.SideEffect != class ||
 				d.Source.UID != "" || len(d.Digest()) != 40 {
 				t.Errorf("%s is planned as %+v", d.Name, d)
 			}
 		}
 	}
-	if len(seen) != 2 {
+	if len(seen) != 10 {
 		t.Errorf("the tools are %v", seen)
 	}
 	const digest = "6bf6bd043060a661112a820b33e7106e8446b8f9"

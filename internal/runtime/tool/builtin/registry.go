@@ -71,7 +71,7 @@ var registry = struct {
 }{byName: map[string]registered{}}
 
 func init() {
-	for _, c := range []Capability{currentTime, statelessTodoList} {
+	for _, c := range []Capability{currentTime, sessionFileSystem, statelessTodoList} {
 		Register(c)
 	}
 }

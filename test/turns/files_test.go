@@ -1,0 +1,209 @@
+package turns_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+)
+
+// The writes of Records.
+const (
+	indexWrite = "PUT records"
+	blobWrite  = "POST records"
+	blobDelete = "DELETE records"
+)
+
+// fileCall is a call of a tool for files.
+func fileCall(name, arguments string) v1alpha1.SimulatedToolCall {
+	return v1alpha1.SimulatedToolCall{Name: name, Arguments: &v1alpha1.JSON{Raw: []byte(arguments)}}
+}
+
+// fileScript makes the calls of a step in each Turn whose message has a key, and responds with their results.
+func fileScript(steps map[string][]v1alpha1.SimulatedToolCall) v1alpha1.Simulation {
+	script := v1alpha1.Simulation{
+		Response:  builder.Fixed("Told: {{tool:write_file}}{{tool:edit_file}}{{tool:read_file}}{{tool:delete_file}}"),
+		ToolCalls: &v1alpha1.SimulatedToolCalls{},
+	}
+	for contains, calls := range steps {
+		script.ToolCalls.Conditional = append(script.ToolCalls.Conditional, v1alpha1.SimulatedRule{
+			Contains: contains, Sequence: []v1alpha1.SimulatedStep{{Calls: calls}},
+		})
+	}
+	return script
+}
+
+// filesNamespace is a namespace with a Session that has files.
+func filesNamespace(ctx context.Context, steps map[string][]v1alpha1.SimulatedToolCall) string {
+	GinkgoHelper()
+	namespace := newNamespace(ctx, fileScript(steps))
+	session := builder.Session("demo").In(namespace).Obj()
+	session.Spec.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "session_file_system"}}
+	create(ctx, session)
+	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+	return namespace
+}
+
+// told runs a Turn and returns its response.
+func told(ctx context.Context, namespace, turn, input string) string {
+	GinkgoHelper()
+	create(ctx, builder.Turn(turn).In(namespace).Input(input).Obj())
+	Eventually(kit.Turn(ctx, namespace, turn)).Should(capstantest.HaveSucceeded())
+	ended, err := kit.Turn(ctx, namespace, turn)()
+	Expect(err).NotTo(HaveOccurred())
+	return ended.Status.Output
+}
+
+// recordsOf are the Records of a namespace.
+func recordsOf(ctx context.Context, namespace string) []v1alpha1.Record {
+	GinkgoHelper()
+	var list v1alpha1.RecordList
+	Expect(kit.Client.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
+	return list.Items
+}
+
+var _ = Describe("The files of a Session", func() {
+	// Rules: FS-01.
+	DescribeTable(
+		"cost, beside a Turn with an act step",
+		func(ctx context.Context, calls []v1alpha1.SimulatedToolCall, records []string, reads int) {
+			large := `{"path": "/old", "content": "` + strings.Repeat("x", 5_000) + `"}`
+			namespace := filesNamespace(ctx, map[string][]v1alpha1.SimulatedToolCall{
+				"first":  {fileCall("write_file", large), fileCall("write_file", `{"path": "/small", "content": "a"}`)},
+				"second": calls,
+			})
+			told(ctx, namespace, "demo-1", "the first")
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
+			before, _ := requests.budgeted(namespace)
+			readBefore := requests.reads(namespace)["records"]
+			told(ctx, namespace, "demo-2", "the second")
+			expectWrites(ctx, namespace, len(before), ConsistOf(slices.Concat(
+				beginning, []string{turnWrite, entryWrite, turnWrite, entryWrite}, records, ending)))
+			Expect(requests.reads(namespace)["records"]-readBefore).To(Equal(reads), "reads of Records")
+		},
+		Entry("nothing to read a small file, and a read of the index",
+			[]v1alpha1.SimulatedToolCall{fileCall("read_file", `{"path": "/small"}`)}, nil, 1),
+		Entry("nothing to read a file above 4 KiB, and two reads",
+			[]v1alpha1.SimulatedToolCall{fileCall("read_file", `{"path": "/old"}`)}, nil, 2),
+		Entry("1 write for each change of a small file",
+			[]v1alpha1.SimulatedToolCall{
+				fileCall("write_file", `{"path": "/small", "content": "b"}`),
+				fileCall("edit_file", `{"path": "/small", "old_text": "b", "new_text": "c"}`),
+			}, []string{indexWrite, indexWrite}, 2),
+		Entry("3 writes to replace a file above 4 KiB",
+			[]v1alpha1.SimulatedToolCall{
+				fileCall("write_file", `{"path": "/old", "content": "`+strings.Repeat("y", 5_000)+`"}`),
+			}, []string{blobWrite, indexWrite, blobDelete}, 1),
+		Entry("2 writes to delete a file above 4 KiB",
+			[]v1alpha1.SimulatedToolCall{fileCall("delete_file", `{"path": "/old"}`)}, []string{indexWrite, blobDelete}, 1),
+		Entry("nothing for a change that fails",
+			[]v1alpha1.SimulatedToolCall{fileCall("edit_file", `{"path": "/none", "old_text": "b", "new_text": "c"}`)}, nil, 1),
+	)
+
+	It("are those of one Session, whose Records go with it", func(ctx context.Context) {
+		namespace := filesNamespace(ctx, map[string][]v1alpha1.SimulatedToolCall{
+			"write": {fileCall("write_file", `{"path": "/a", "content": "mine"}`)},
+			"read":  {fileCall("read_file", `{"path": "/a"}`)},
+		})
+		other := builder.Session("other").In(namespace).Obj()
+		other.Spec.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "session_file_system"}}
+		create(ctx, other)
+		told(ctx, namespace, "demo-1", "write")
+		create(ctx, builder.Turn("other-1").In(namespace).Session("other").Input("read").Obj())
+		Eventually(kit.Turn(ctx, namespace, "other-1")).Should(capstantest.HaveSucceeded())
+		foreign, err := kit.Turn(ctx, namespace, "other-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(foreign.Status.Output).To(ContainSubstring("/a does not exist."))
+
+		records := recordsOf(ctx, namespace)
+		Expect(records).To(HaveLen(1))
+		session := &v1alpha1.Session{}
+		Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "demo"}, session)).To(Succeed())
+		Expect(records[0].OwnerReferences).To(HaveLen(1))
+		Expect(records[0].OwnerReferences[0].UID).To(Equal(session.UID), "the garbage collector deletes it")
+	})
+})
+
+// holding lets the response to one request not arrive: the request is carried out, and then the connection is lost.
+type holding struct {
+	mu      sync.Mutex
+	matches func(*http.Request) bool
+	arrived chan struct{}
+	held    int
+}
+
+// hold holds the next request that matches. The channel is closed when it was carried out.
+func (h *holding) hold(matches func(*http.Request) bool) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.matches, h.arrived = matches, make(chan struct{})
+	return h.arrived
+}
+
+func (h *holding) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		h.mu.Lock()
+		holds := h.matches != nil && h.matches(r)
+		arrived := h.arrived
+		if holds {
+			h.matches = nil
+			h.held++
+		}
+		h.mu.Unlock()
+		response, err := next.RoundTrip(r)
+		if !holds || err != nil {
+			return response, err
+		}
+		_ = response.Body.Close()
+		close(arrived)
+		<-r.Context().Done()
+		return nil, io.ErrUnexpectedEOF
+	})
+}
+
+var _ = Describe("The files of a Session whose manager ends", Serial, Ordered, func() {
+	held := &holding{}
+	another := onOwnServer(capstantest.Options{Transport: held.wrap, NoJobPlayer: true})
+
+	It("are kept, and a change that was under way happens once", func(ctx context.Context) {
+		kit = another()
+		namespace := filesNamespace(ctx, map[string][]v1alpha1.SimulatedToolCall{
+			"write":  {fileCall("write_file", `{"path": "/notes/a.txt", "content": "x"}`)},
+			"double": {fileCall("edit_file", `{"path": "/notes/a.txt", "old_text": "x", "new_text": "xx"}`)},
+			"read":   {fileCall("read_file", `{"path": "/notes/a.txt"}`)},
+		})
+		Expect(told(ctx, namespace, "demo-1", "write")).To(ContainSubstring(`"created":true`))
+		Expect(kit.Stop()).To(Succeed())
+
+		kit = another()
+		arrived := held.hold(func(r *http.Request) bool {
+			return r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/namespaces/"+namespace+"/records/")
+		})
+		create(ctx, builder.Turn("demo-2").In(namespace).Input("double").Obj())
+		Eventually(arrived).Should(BeClosed())
+		stopping := make(chan error, 1)
+		go func(ending *capstantest.Kit) { stopping <- ending.Stop() }(kit)
+		Eventually(stopping).WithTimeout(time.Minute).Should(Receive(Succeed()))
+
+		kit = another()
+		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
+		turn, err := kit.Turn(ctx, namespace, "demo-2")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn).To(capstantest.HaveToolCall("edit_file", v1alpha1.ToolCallStateSucceeded,
+			v1alpha1.ToolCallReasonCompleted))
+		Expect(turn.Status.Output).To(ContainSubstring(`"replaced":1`), "the first result")
+		Expect(told(ctx, namespace, "demo-3", "read")).To(ContainSubstring(`"content":"xx"`))
+		Expect(held.held).To(Equal(1))
+	})
+})
