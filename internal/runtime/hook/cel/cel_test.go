@@ -1,0 +1,206 @@
+package cel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/runtime/hook"
+)
+
+func newExecutor(t testing.TB) *Executor {
+	t.Helper()
+	e, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func call(expression string, data any) hook.Call {
+	encoded, err := json.Marshal(data)
+	if err != nil {
+		panic(err)
+	}
+	payload, err := json.Marshal(hook.Payload{Event: hook.PreToolUse, SessionID: "s1", Data: encoded})
+	if err != nil {
+		panic(err)
+	}
+	return hook.Call{Spec: &hook.Spec{CEL: &hook.CEL{Expression: expression}}, Payload: payload}
+}
+
+func toolCall(tool string, arguments any) map[string]any {
+	return map[string]any{"tool_name": tool, "tool_call_id": "1-0", "arguments": arguments}
+}
+
+func TestTheValueOfAnExpressionIsTheDecision(t *testing.T) {
+	e := newExecutor(t)
+	data := toolCall("delete", map[string]any{"path": "/etc/passwd", "paths": []string{"/a", "/etc/b"}, "n": 3})
+	for expression, want := range map[string]hook.Outcome{
+		`true`:                              {Decision: hook.Allow},
+		`null`:                              {Decision: hook.Allow},
+		`""`:                                {Decision: hook.Allow},
+		`false`:                             {Decision: hook.Block, Reason: "hook blocked"},
+		`data.tool_name != "delete"`:        {Decision: hook.Block, Reason: "hook blocked"},
+		`"no " + data.tool_name`:            {Decision: hook.Block, Reason: "no delete"},
+		`data.arguments.n == 3`:             {Decision: hook.Allow},
+		`event == "pre_tool_use"`:           {Decision: hook.Allow},
+		`session == "s1" && turn == ""`:     {Decision: hook.Allow},
+		`"delete" in ["read", "list"]`:      {Decision: hook.Block, Reason: "hook blocked"},
+		`has(data.arguments.x)`:             {Decision: hook.Block, Reason: "hook blocked"},
+		`"path" in data.arguments`:          {Decision: hook.Allow},
+		`data.arguments.path.matches("^/")`: {Decision: hook.Allow},
+		`!data.arguments.paths.exists(p, p.startsWith("/etc"))`: {
+			Decision: hook.Block, Reason: "hook blocked",
+		},
+		`{"decision": "block", "reason": "r", "user_message": "m"}`: {
+			Decision: hook.Block, Reason: "r", UserMessage: "m",
+		},
+		`{"decision": "mutate", "patch": {"arguments": {"path": "/tmp", "n": data.arguments.n}}}`: {
+			Decision: hook.Mutate, Patch: json.RawMessage(`{"arguments":{"n":3,"path":"/tmp"}}`),
+		},
+	} {
+		t.Run(expression, func(t *testing.T) {
+			got := e.Run(t.Context(), call(expression, data))
+			if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {
+				t.Errorf("it yields %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestAnExpressionThatCannotRunFails(t *testing.T) {
+	e := newExecutor(t)
+	data := toolCall("delete", map[string]any{"list": []int{1}, "other": []int{1}, "map": map[string]any{}})
+	for expression, want := range map[string]string{
+		`data.`:               "the expression is invalid",
+		`unknown`:             "undeclared reference",
+		`1`:                   "the expression yields int",
+		`[true]`:              "the expression yields list",
+		`data.missing.x == 1`: "no such key",
+		`data.arguments.list == data.arguments.other`:           "does not take two lists or maps",
+		`data.arguments.map != data.arguments.map`:              "does not take two lists or maps",
+		`data.arguments.list in [data.arguments.map]`:           "does not take two lists or maps",
+		`size(data.arguments.list + data.arguments.other) == 2`: "does not take two lists or maps",
+		`size([1].map(x, x)) == 1`:                              "undeclared reference to 'map'",
+		`size([1].filter(x, true)) == 1`:                        "undeclared reference to 'filter'",
+		`data.tool_name.matches("(")`:                           "not valid",
+		`data.tool_name.matches("a{600}")`:                      "too complex",
+		`data`:                                                  "",
+		`{"decision": timestamp(0)}`:                            "a value of type",
+		`data.tool_name + data.arguments.map == ""`:             "no such overload",
+	} {
+		t.Run(expression, func(t *testing.T) {
+			got := e.Run(t.Context(), call(expression, data))
+			if want != "" && (got.Decision != hook.Failed || !strings.Contains(got.Reason, want)) {
+				t.Errorf("it yields %q, want an error with %q", got, want)
+			}
+		})
+	}
+}
+
+// The worst that a tenant can write ends within the time that a reader of the test does not notice, and leaves no
+// memory.
+func TestNoExpressionStopsTheManager(t *testing.T) {
+	nested := func(levels int, open, inner string) string {
+		expression := inner
+		for i := levels; i > 0; i-- {
+			expression = fmt.Sprintf(
+				"[%s].exists(x%d, %s)",
+				strings.ReplaceAll(open, "#", fmt.Sprintf("x%d", i-1)),
+				i,
+				expression,
+			)
+		}
+		return strings.ReplaceAll(expression, "x0", "data.message")
+	}
+	message := strings.Repeat("a", 1<<20)
+	list := make([]int, 100_000)
+	for name, expression := range map[string]string{
+		"texts that double":         nested(3, "#+#+#+#+#+#+#+#+#+#+#+#+#+#+#+#", `size(x3) == 0`),
+		"loops in loops":            `data.list.all(a, data.list.all(b, data.list.all(c, a == b || b == c || true)))`,
+		"a list in a loop":          `data.list.exists(a, -1 in data.list)`,
+		"a slow pattern":            `data.message.matches("(a?){240}b")`,
+		"a slow pattern in a loop":  `data.list.exists(a, data.message.matches("(a|aa){4}b"))`,
+		"a text in a loop":          `data.list.exists(a, data.message.contains("aaaaaaaaaaab"))`,
+		"texts of unknown type":     `data.list.exists(a, data.message + data.message == "")`,
+		"a large value":             `{"decision": "mutate", "patch": {"arguments": data}}`,
+		"a value many times":        `{"a": [data, data, data], "b": [data, data, data]}`,
+		"a deep expression":         strings.Repeat("(", 2000) + "true" + strings.Repeat(")", 2000),
+		"negations":                 strings.Repeat("!", 4000) + "true",
+		"a deep list":               strings.Repeat("[", 2000) + strings.Repeat("]", 2000),
+		"conditions":                strings.Repeat("true?", 800) + "true" + strings.Repeat(":true", 20),
+		"long sums":                 strings.Repeat("data.message+", 300) + `""`,
+		"comparisons of everything": strings.Repeat("data.list==data.list&&", 180) + "true",
+		"many loops":                strings.Repeat("data.list.all(a,true)&&", 170) + "true",
+		"open brackets":             strings.Repeat("data.list.exists(a,", 200),
+		"operators":                 strings.Repeat("1+", 2000) + "1 == 1",
+		"selections":                "data" + strings.Repeat(".a", 2000),
+		"arguments":                 "f(" + strings.Repeat("1,", 2000) + "1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if len(expression) > hook.MaxExpressionBytes {
+				expression = expression[:hook.MaxExpressionBytes]
+			}
+			e := newExecutor(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			c := call(expression, map[string]any{"message": message, "list": list})
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			begin := time.Now()
+			outcome := e.Run(ctx, c)
+			took := time.Since(begin)
+			runtime.ReadMemStats(&after)
+			allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
+			t.Logf("%v, %d MiB allocated: %.150q", took, allocated, outcome.Reason)
+			if took > 3*time.Second || allocated > 256 {
+				t.Errorf("it took %v and %d MiB", took, allocated)
+			}
+		})
+	}
+}
+
+func TestAnExpressionIsCompiledOnce(t *testing.T) {
+	e := newExecutor(t)
+	first, err := e.program("true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := e.program("true"); err != nil || second != first {
+		t.Errorf("it was compiled again: %v", err)
+	}
+	if err := e.Check("data."); err == nil {
+		t.Error("an invalid expression passes")
+	}
+}
+
+func FuzzExpression(f *testing.F) {
+	e := newExecutor(f)
+	for _, seed := range []string{`true`, `data.x.y == "z"`, `data.list.exists(x, x > 1)`, `{"decision": "block"}`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, expression string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		outcome := e.Run(ctx, call(expression, map[string]any{"list": []int{1, 2}, "x": map[string]any{"y": "z"}}))
+		if outcome.Decision == "" {
+			t.Errorf("%q has no decision", expression)
+		}
+	})
+}
+
+func BenchmarkExpression(b *testing.B) {
+	e := newExecutor(b)
+	c := call(`data.tool_name == "delete" && data.arguments.path.startsWith("/etc") ? "not there" : ""`,
+		toolCall("delete", map[string]any{"path": "/etc/passwd"}))
+	for b.Loop() {
+		if outcome := e.Run(b.Context(), c); outcome.Decision != hook.Block {
+			b.Fatal(outcome)
+		}
+	}
+}
