@@ -35,13 +35,14 @@ suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' ||
 # detector makes them several times slower, and the tests of the packages themselves run under it.
 measured = /test/(crash|perf|turns|validation)(/|$$)
 measured_suites = $$(go list ./test/... | grep -v -E '/test/(e2e|crash|turns)' | grep -E '$(measured)' || true) $(conformance)
-# The conformance suite of the journal on an API server: the race detector makes it several times as long.
-conformance = ./internal/runtime/journal/kubernetes/...
-units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|journal/kubernetes)(/|$$)' | grep -v -E '$(single)')
-# The drivers' tests and those of the in-memory journal decode megabytes in a single thread, which the race detector
-# makes twenty times as long. Packages that use them from many threads are tested under it.
-single = /(model/(anthropic|google|openai|drivers)|journal/memory)$$
-# Programs of their own, built without C as the images have them.
+# The conformance suites of the journal and of records on an API server: several times slower under the race detector.
+conformance = ./internal/runtime/journal/kubernetes/... ./internal/runtime/record/kubernetes/...
+units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|(journal|record)/kubernetes)(/|$$)' | grep -v -E '$(single)')
+# The tests of the drivers and of the in-memory journal decode megabytes in a single thread: twenty times slower under
+# the race detector. The packages that use them from many threads are tested under it. The tests of scripts measure the
+# memory of their process, to which the detector adds more than the limit.
+single = /(model/(anthropic|google|openai|drivers)|journal/memory|hook/bash)$$
+# Programs, tested without cgo as the images contain them.
 plain_units = ./cmd/launcher/... ./hack/... $$(go list ./internal/... | grep -E '$(single)')
 with_assets = KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"
 # Builds run in parallel with the tests, at a lower priority, because suites mostly wait.

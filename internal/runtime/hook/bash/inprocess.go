@@ -1,0 +1,27 @@
+package bash
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
+)
+
+// InProcess runs scripts in this process, for tests of agents: they have the files and commands that they have
+// elsewhere, but no bound of memory. It is not for the scripts of tenants.
+type InProcess struct{}
+
+// Run implements Processes.
+func (InProcess) Run(
+	ctx context.Context, _ string, timeout time.Duration, r shell.Request,
+	read func(ctx context.Context, name string) ([]byte, error),
+) (*shell.Result, error) {
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	result, err := shell.Run(limited, r, func(name string) ([]byte, error) { return read(limited, name) })
+	if err != nil && limited.Err() != nil {
+		return nil, fmt.Errorf("the hook did not end within %d ms", timeout.Milliseconds())
+	}
+	return result, err
+}
