@@ -49,6 +49,12 @@ func (f Factory) InputMessage(m Message) Event {
 	return f.turn(TypeInputMessage, InputMessage{Message: m})
 }
 
+// RewrittenMessage returns the event of a message that hooks have made of the user's, which is kept beside it.
+func (f Factory) RewrittenMessage(m, original Message) Event {
+	m.Metadata, original.Metadata = encodable(m.Metadata), encodable(original.Metadata)
+	return f.turn(TypeInputMessage, InputMessage{Message: m, Original: &original})
+}
+
 // SessionActivated returns an event: the Session has an active turn (LIFE-01).
 func (f Factory) SessionActivated() Event {
 	return f.turn(

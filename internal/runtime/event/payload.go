@@ -21,6 +21,8 @@ func UsageOf(u v1alpha1.Usage) *Usage {
 // InputMessage is the data of input.message.
 type InputMessage struct {
 	Message Message `json:"message"`
+	// Original is the user's message where hooks have made another one of it. No prompt shows it.
+	Original *Message `json:"original,omitempty"`
 }
 
 // SessionActivated is the data of session.activated (LIFE-01).

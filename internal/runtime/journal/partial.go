@@ -139,6 +139,10 @@ type Open struct {
 	Head int64
 	// Partial is the recorded partial response, the one that began last (GAP-14); nil for none.
 	Partial *Partial
+	// Prompt is what the hooks of the Turn have made of its message; nil if they have not run.
+	Prompt *HookedPrompt
+	// Response is the content of a response whose calls hooks look at; nil for none.
+	Response []byte
 }
 
 // Resume looks for the entry that closed a step, as Find does; nil without an error means that the step is open. It
@@ -152,7 +156,7 @@ func (l *Log) Resume(ctx context.Context, s Session, turn Turn, step int32, open
 		closed, err := w.outcome(ctx)
 		return closed, Open{}, err
 	}
-	open := Open{Head: w.next - 1}
+	open := Open{Head: w.next - 1, Prompt: w.prompt, Response: w.response.whole()}
 	if len(w.partials) > 0 {
 		newest := *w.partials[len(w.partials)-1]
 		open.Partial = &newest

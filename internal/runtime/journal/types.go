@@ -22,6 +22,12 @@ type (
 	SettledRef = format.SettledRef
 	// ClaimRef is where a journal has the claim of a call.
 	ClaimRef = format.ClaimRef
+	// HookRun is what became of one hook.
+	HookRun = format.HookRun
+	// HookedPrompt is what hooks have made of a message.
+	HookedPrompt = format.HookedPrompt
+	// HookedResponse is a part of a response whose calls hooks look at.
+	HookedResponse = format.HookedResponse
 	// PartialAnswer is a part of a response that is still streaming (PART-01).
 	PartialAnswer = format.PartialAnswer
 	// PartialContent is the kind of a part of a response.

@@ -22,6 +22,10 @@ type walk struct {
 	claims  []ClaimRef
 	// partials are the recorded parts of streaming responses, in the order in which they began.
 	partials []*Partial
+	// prompt is what hooks have made of the message, and response what the journal has of a response whose calls hooks
+	// look at.
+	prompt   *HookedPrompt
+	response hookedResponse
 	// ownBytes is the size of the parts that the closing entry makes redundant: those of responses, and of outcomes that
 	// were recorded before the step was complete.
 	ownBytes int64
@@ -47,6 +51,13 @@ func (w *walk) visit(found *entry) {
 	}
 	if e.Partial != nil {
 		w.keep(found)
+	}
+	if e.Prompt != nil && w.prompt == nil {
+		w.prompt = e.Prompt
+	}
+	if e.Response != nil {
+		w.response.add(*e.Response)
+		w.ownBytes += found.size
 	}
 	if len(e.Outcomes) > 0 {
 		w.ownBytes += found.size

@@ -44,6 +44,10 @@ type Entry struct {
 	Outcomes []SettledCall `json:"outcomes,omitempty"`
 	// Partial is a part of a response that is still streaming.
 	Partial *PartialAnswer `json:"partial,omitempty"`
+	// Prompt is what the hooks of the Turn have made of its message.
+	Prompt *HookedPrompt `json:"prompt,omitempty"`
+	// Response is a part of a response whose calls hooks look at.
+	Response *HookedResponse `json:"response,omitempty"`
 	// Context is what the Turn's models are sent beside the messages, in the entry of a model call that is not the Turn's
 	// last one.
 	Context *PinnedContext `json:"context,omitempty"`
@@ -51,6 +55,39 @@ type Entry struct {
 	Transition *v1alpha1.TurnProgress `json:"transition,omitempty"`
 	// Checkpoint summarizes the earlier entries.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+}
+
+// HookRun is what became of one hook.
+type HookRun struct {
+	// Hook is its id.
+	Hook string `json:"hook"`
+	// Decision of the hook: allow, block, mutate or error.
+	Decision string `json:"decision"`
+	// Reason of the decision, or the error.
+	Reason string `json:"reason,omitempty"`
+}
+
+// HookedPrompt is what hooks have made of a message. It is never computed again.
+type HookedPrompt struct {
+	// Text that stands in for that of the message; nil if the hooks have left it as it was.
+	Text *string `json:"text,omitempty"`
+	// Blocked is the id of the hook that has blocked the Turn; empty if none has.
+	Blocked string `json:"blocked,omitempty"`
+	// UserMessage is what that hook has to say to the user.
+	UserMessage string `json:"userMessage,omitempty"`
+	// Hooks that ran.
+	Hooks []HookRun `json:"hooks,omitempty"`
+}
+
+// HookedResponse is a part of a response whose calls hooks look at: after a crash they look at it again, and the model
+// is not called again.
+type HookedResponse struct {
+	// Offset of the content in bytes.
+	Offset int64 `json:"offset,omitempty"`
+	// Total is the size of the whole content in bytes.
+	Total int64 `json:"total"`
+	// Content is that of the writer of the response.
+	Content []byte `json:"content,omitempty"`
 }
 
 // PinnedContext is what the models of a Turn are sent beside the messages, the same in all its steps.
@@ -85,6 +122,8 @@ type PlannedCall struct {
 	Refusal string `json:"refusal,omitempty"`
 	// Display is the name of the tool for people.
 	Display string `json:"displayName,omitempty"`
+	// Hooks that have changed, blocked or failed at the call. The model's own arguments are in its message.
+	Hooks []HookRun `json:"hooks,omitempty"`
 }
 
 // ClaimedCall is the intent to start a call that must start at most once (DUR-01). Only its writer may start the call.

@@ -345,6 +345,27 @@ type (
 		Arguments  string `json:"arguments,omitempty"`
 		Refusal    string `json:"refusal,omitempty"`
 		Display    string `json:"displayName,omitempty"`
+
+		Hooks []hookRun `json:"hooks,omitempty"`
+	}
+
+	hookRun struct {
+		Hook     string `json:"hook"`
+		Decision string `json:"decision"`
+		Reason   string `json:"reason,omitempty"`
+	}
+
+	hookedPrompt struct {
+		Text        *string   `json:"text,omitempty"`
+		Blocked     string    `json:"blocked,omitempty"`
+		UserMessage string    `json:"userMessage,omitempty"`
+		Hooks       []hookRun `json:"hooks,omitempty"`
+	}
+
+	hookedPart struct {
+		Offset  int64  `json:"offset,omitempty"`
+		Total   int64  `json:"total"`
+		Content []byte `json:"content,omitempty"`
 	}
 
 	claimedCall struct {
@@ -362,9 +383,41 @@ type (
 	}
 )
 
-func plannedFrom(c PlannedCall) plannedCall { return plannedCall(c) }
+func plannedFrom(c PlannedCall) plannedCall {
+	return plannedCall{
+		ID: c.ID, ProviderID: c.ProviderID, Name: c.Name, Arguments: c.Arguments, Refusal: c.Refusal, Display: c.Display,
+		Hooks: each(c.Hooks, hookRunFrom),
+	}
+}
 
-func (c plannedCall) call() PlannedCall { return PlannedCall(c) }
+func (c plannedCall) call() PlannedCall {
+	return PlannedCall{
+		ID: c.ID, ProviderID: c.ProviderID, Name: c.Name, Arguments: c.Arguments, Refusal: c.Refusal, Display: c.Display,
+		Hooks: each(c.Hooks, hookRun.run),
+	}
+}
+
+func hookRunFrom(r HookRun) hookRun { return hookRun(r) }
+
+func (r hookRun) run() HookRun { return HookRun(r) }
+
+func promptFrom(p *HookedPrompt) *hookedPrompt {
+	if p == nil {
+		return nil
+	}
+	return &hookedPrompt{
+		Text: p.Text, Blocked: p.Blocked, UserMessage: p.UserMessage, Hooks: each(p.Hooks, hookRunFrom),
+	}
+}
+
+func (p *hookedPrompt) prompt() *HookedPrompt {
+	if p == nil {
+		return nil
+	}
+	return &HookedPrompt{
+		Text: p.Text, Blocked: p.Blocked, UserMessage: p.UserMessage, Hooks: each(p.Hooks, hookRun.run),
+	}
+}
 
 func partialFrom(p *PartialAnswer) *partialAnswer {
 	if p == nil {

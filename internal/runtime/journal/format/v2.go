@@ -25,6 +25,8 @@ type v2 struct {
 	Settled    *settledCall   `json:"settled,omitempty"`
 	Outcomes   []settledCall  `json:"outcomes,omitempty"`
 	Partial    *partialAnswer `json:"partial,omitempty"`
+	Prompt     *hookedPrompt  `json:"prompt,omitempty"`
+	Response   *hookedPart    `json:"response,omitempty"`
 	Context    *pinnedContext `json:"context,omitempty"`
 	Transition *progress      `json:"transition,omitempty"`
 	Checkpoint *checkpoint    `json:"checkpoint,omitempty"`
@@ -54,6 +56,7 @@ func encodeV2(e *Entry) ([]byte, error) {
 	p := v2{
 		Parts: e.Parts, Digest: e.Digest, Calls: each(e.Calls, plannedFrom), Steered: each(e.Steered, turnFrom),
 		Claimed: (*claimedCall)(e.Claimed), Outcomes: each(e.Outcomes, settledFrom), Partial: partialFrom(e.Partial),
+		Prompt: promptFrom(e.Prompt), Response: (*hookedPart)(e.Response),
 		Context: (*pinnedContext)(e.Context), Transition: progressFrom(e.Transition),
 		Checkpoint: checkpointFrom(e.Checkpoint),
 	}
@@ -91,6 +94,7 @@ func decodeV2(payload []byte, e *Entry) error {
 		e.Settled = &settled
 	}
 	e.Outcomes = each(p.Outcomes, settledCall.call)
+	e.Prompt, e.Response = p.Prompt.prompt(), (*HookedResponse)(p.Response)
 	e.Context = (*PinnedContext)(p.Context)
 	e.Transition, e.Checkpoint = p.Transition.progress(), p.Checkpoint.checkpoint()
 	c := codecOf(e)

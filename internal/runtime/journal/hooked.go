@@ -1,0 +1,105 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+)
+
+// maxResponsePiece is the most content of a response that one entry holds. It fits an entry in base64.
+const maxResponsePiece = 256 << 10
+
+// hookedResponse is what a journal has of a response whose calls hooks look at.
+type hookedResponse struct {
+	total   int64
+	content []byte
+}
+
+// add adds a part. The first response that is whole counts; until then another one may begin, because the process that
+// wrote the parts so far may have ended. A part that does not follow the known content was written twice.
+func (h *hookedResponse) add(part HookedResponse) {
+	if h.whole() != nil {
+		return
+	}
+	if part.Offset == 0 {
+		h.total, h.content = part.Total, nil
+	}
+	if part.Total == h.total && part.Offset == int64(len(h.content)) {
+		h.content = append(h.content, part.Content...)
+	}
+}
+
+// whole is the content; nil if parts are missing.
+func (h *hookedResponse) whole() []byte {
+	if h.total == 0 || int64(len(h.content)) != h.total {
+		return nil
+	}
+	return h.content
+}
+
+// KeepPrompt records what the hooks of a Turn have made of its message, unless it is recorded already: then it returns
+// what was recorded first. It returns the entry that closes the step instead if the step is closed. The error is
+// ErrFull or the error of the store; calling it again is safe.
+func (l *Log) KeepPrompt(
+	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, prompt HookedPrompt,
+) (*HookedPrompt, *Closed, error) {
+	w, err := l.writer(ctx, s, turn, step, openedAt)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := w.write(ctx, Entry{Prompt: &prompt}, remainder{}, func() (bool, error) { return w.prompt == nil, nil })
+	if err != nil {
+		return nil, nil, fmt.Errorf("recording what hooks made of the message of Turn %s: %w", turn.Name, err)
+	}
+	if e != nil {
+		return &prompt, nil, w.foldOwn(ctx, e)
+	}
+	if err := w.toEnd(ctx); err != nil {
+		return nil, nil, err
+	}
+	if w.final == nil {
+		return w.prompt, nil, nil
+	}
+	closed, err := w.outcome(ctx)
+	return nil, closed, err
+}
+
+// KeepResponse records a response whose calls hooks look at. It returns the entry that closes the step instead if the
+// step is closed. The error is ErrFull or the error of the store; calling it again, with the same content, is safe.
+func (l *Log) KeepResponse(
+	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, content []byte,
+) (*Closed, error) {
+	w, err := l.writer(ctx, s, turn, step, openedAt)
+	if err != nil {
+		return nil, err
+	}
+	failed := func(err error) error {
+		return fmt.Errorf("recording the response of step %d of Turn %s: %w", step, turn.Name, err)
+	}
+	for w.final == nil && w.response.whole() == nil {
+		known, offset := w.response, 0
+		if known.total == int64(len(content)) && bytes.HasPrefix(content, known.content) {
+			offset = len(known.content)
+		}
+		part := HookedResponse{
+			Offset: int64(offset), Total: int64(len(content)),
+			Content: content[offset:min(len(content), offset+maxResponsePiece)],
+		}
+		e, err := w.write(ctx, Entry{Response: &part}, remainder{}, func() (bool, error) {
+			return w.response.total == known.total && len(w.response.content) == len(known.content), nil
+		})
+		if err == nil && e != nil {
+			err = w.foldOwn(ctx, e)
+		}
+		if err == nil {
+			err = w.to(ctx, w.state.at())
+		}
+		if err != nil {
+			return nil, failed(err)
+		}
+	}
+	if w.final == nil {
+		return nil, nil
+	}
+	return w.outcome(ctx)
+}
