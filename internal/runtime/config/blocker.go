@@ -14,6 +14,8 @@ const (
 	DependencyHarness Dependency = "harness"
 	// DependencyAgent: the Session's Agent.
 	DependencyAgent Dependency = "agent"
+	// DependencyHooks: the hooks of the layers.
+	DependencyHooks Dependency = "hooks"
 )
 
 // DependencyState is the problem of a dependency.
@@ -26,6 +28,8 @@ const (
 	DependencyDeleted DependencyState = "deleted"
 	// DependencyIncomplete: the Harness exists, and its ancestors cannot be found in full.
 	DependencyIncomplete DependencyState = "incomplete"
+	// DependencyInvalid: a hook cannot run.
+	DependencyInvalid DependencyState = "invalid"
 )
 
 // Blocker is the reason that stops a Turn before its next model call or tool call (BLK-01).
@@ -42,6 +46,9 @@ type Blocker struct {
 
 // Sentence returns the text for the user (BLK-03).
 func (b Blocker) Sentence() string {
+	if b.Dependency == DependencyHooks {
+		return "Execution stopped because a hook is invalid."
+	}
 	return fmt.Sprintf("Execution stopped because the assigned %s was %s.", b.Dependency, b.State)
 }
 

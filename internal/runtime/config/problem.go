@@ -64,6 +64,7 @@ func (r *Resolved) problemOfNamed() (reason, message string) {
 			fmt.Sprintf("The manager has no capability of these names: %s. It has: %s. Correct capabilities, or upgrade the "+
 				"manager.", strings.Join(unknown, ", "), strings.Join(builtin.Names(), ", ")))
 	}
+	all.Add(r.hookProblem())
 	if modelPresence == NotReady {
 		all.Add(v1alpha1.ReasonModelNotReady, fmt.Sprintf("Model %q is not ready%s", e.ModelRef, why))
 	}

@@ -148,7 +148,9 @@ func TestProblem(t *testing.T) {
 		"a capability is not known": {
 			effective: Effective{ModelRef: "slow", Capabilities: []string{"current_time", "flight"}},
 			reason:    v1alpha1.ReasonCapabilityNotFound,
-			says:      []string{"no capability", "names: flight.", "current_time, stateless_todo_list", `"slow"`},
+			says: []string{
+				"no capability", "names: flight.", "current_time, session_file_system, stateless_todo_list", `"slow"`,
+			},
 		},
 		"the capabilities are known": {
 			effective: Effective{Capabilities: []string{"stateless_todo_list", "current_time"}},

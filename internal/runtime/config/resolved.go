@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/hook"
 )
 
 // Source reads the objects of a Session's namespace. An object that does not exist is nil and not an error.
@@ -42,6 +43,8 @@ type Resolved struct {
 	AgentName string
 	// Effective is the merged configuration of the layers.
 	Effective Effective
+	// Hooks are those of all layers that run, the highest layer's first, each with its id.
+	Hooks []hook.Spec
 	// Models are all Models of the namespace; in a part, the one that it names and the fallbacks of that.
 	Models []v1alpha1.Model
 	// Tools are those of the effective tools that exist, by name.
@@ -49,6 +52,9 @@ type Resolved struct {
 	// Part reports whether these are the layers of an Agent or a Harness alone, of which another layer may name the
 	// Model.
 	Part bool
+
+	// mutedAbove are the ids of hooks that a layer disables in vain.
+	mutedAbove []string
 }
 
 // Resolve reads the configuration of the Session: its chain of Harnesses, its Agent, and the Models and Tools that the
@@ -69,6 +75,11 @@ func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Re
 		}
 	}
 	r.Effective = Fold(append(folded, session.Spec.ConfigLayer)...)
+	layers := r.layers()
+	if r.Agent != nil {
+		layers = append(layers, layered{hook.AgentLayer(r.Agent.Name), r.Agent.Spec.ConfigLayer})
+	}
+	r.foldHooks(append(layers, layered{hook.SessionLayer, session.Spec.ConfigLayer}))
 	if r.Models, err = source.Models(ctx); err != nil {
 		return nil, err
 	}
@@ -78,6 +89,7 @@ func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Re
 // ResolveAgent reads what the layer of an Agent names, as Resolve does for a Session.
 func ResolveAgent(ctx context.Context, source Source, agent *v1alpha1.Agent) (*Resolved, error) {
 	r := &Resolved{Part: true, AgentName: agent.Name, Agent: agent, Effective: Fold(agent.Spec.ConfigLayer)}
+	r.foldHooks([]layered{{hook.AgentLayer(agent.Name), agent.Spec.ConfigLayer}})
 	if err := r.readModel(ctx, source); err != nil {
 		return nil, err
 	}
@@ -92,6 +104,7 @@ func ResolveHarness(ctx context.Context, source Source, leaf *v1alpha1.Harness) 
 		return nil, err
 	}
 	r.Effective = Fold(folded...)
+	r.foldHooks(r.layers())
 	if err := r.readModel(ctx, source); err != nil {
 		return nil, err
 	}
@@ -123,6 +136,15 @@ func (r *Resolved) readChain(ctx context.Context, source Source) ([]v1alpha1.Con
 		}
 	}
 	return layers, nil
+}
+
+// layers are those of the Harnesses, with the namespaces of their hooks.
+func (r *Resolved) layers() []layered {
+	layers := make([]layered, len(r.Chain))
+	for i, harness := range r.Chain {
+		layers[i] = layered{hook.HarnessLayer(harness.Name), harness.Spec.ConfigLayer}
+	}
+	return layers
 }
 
 // readModel reads the Model that a part names, and the fallbacks of that.
@@ -167,6 +189,11 @@ func (r *Resolved) Blocker() *Blocker {
 	b := FindBlocker(r.Harness, r.ChainError, r.AgentName != "", r.Agent)
 	if b != nil && b.Problem == "" {
 		b.Remedy = b.remedy(r)
+	}
+	if b == nil {
+		if _, problem := r.hookProblem(); problem != "" {
+			return &Blocker{Dependency: DependencyHooks, State: DependencyInvalid, Problem: problem}
+		}
 	}
 	return b
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
@@ -18,6 +19,8 @@ type Config struct {
 	Blocker *config.Blocker
 	// Effective is the merged configuration of the layers.
 	Effective config.Effective
+	// Hooks are those of all layers that run, in order, each with its id.
+	Hooks []hook.Spec
 	// Model to call; nil for a Turn without a Model.
 	Model *v1alpha1.Model
 	// ModelNotFound is the name of the Model that the controls name and that does not exist; empty for none (CFG-07).
@@ -46,6 +49,7 @@ type Texts interface {
 func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config {
 	c := Config{
 		Blocker: resolved.Blocker(), Effective: resolved.Effective, Tools: resolved.Definitions(),
+		Hooks:         resolved.Hooks,
 		ModelNotFound: resolved.ModelNotFound(controls),
 	}
 	if model, ok := resolved.Model(controls); ok {

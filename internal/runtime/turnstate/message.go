@@ -109,8 +109,36 @@ func leftOutBytes(turn *v1alpha1.Turn) int64 {
 // maxTurnMessageBytes is the size of the largest message that the API server accepts.
 const maxTurnMessageBytes = 1 << 20
 
-// Message is the user's message, which must have been read.
+// blockedMessage stands in for a message that a hook has blocked: no later prompt shows it.
+const blockedMessage = "[This message was blocked before it was processed.]"
+
+// Message is the message that models are sent, now and later: the user's, which must have been read, or what hooks have
+// made of it. They rewrite its text; images stay.
 func (t Turn) Message() event.Message {
+	m := t.Original()
+	switch p := t.Prompt; {
+	case p == nil:
+	case p.Blocked != "":
+		m.Content = []event.Part{event.Text(blockedMessage)}
+	case p.Text != nil:
+		rewritten := []event.Part{event.Text(*p.Text)}
+		for _, part := range m.Content {
+			if part.Type == event.PartImage {
+				rewritten = append(rewritten, part)
+			}
+		}
+		m.Content = rewritten
+	}
+	return m
+}
+
+// Rewritten reports whether hooks have made another message of the user's.
+func (t Turn) Rewritten() bool {
+	return t.Prompt != nil && (t.Prompt.Blocked != "" || t.Prompt.Text != nil)
+}
+
+// Original is the user's message, which must have been read.
+func (t Turn) Original() event.Message {
 	if t.ReadMessage != nil {
 		panic("the message of Turn " + t.Ref.Name + " is used before it is read")
 	}
@@ -137,7 +165,7 @@ const partsMark = "\xffparts\n"
 
 // Digest identifies the user's message.
 func (t Turn) Digest() string {
-	return digestOf(t.Message())
+	return digestOf(t.Original())
 }
 
 // Digest identifies the user's message.

@@ -1,0 +1,104 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/hook"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/check"
+)
+
+// layered is the configuration of one layer, and the namespace of its hooks.
+type layered struct {
+	namespace string
+	layer     v1alpha1.ConfigLayer
+}
+
+// foldHooks sets the hooks of all layers, the highest one's first (HOOK-06).
+func (r *Resolved) foldHooks(layers []layered) {
+	contributions := make([]hook.Contribution, len(layers))
+	for i, l := range layers {
+		contributions[i] = hook.Contribution{Namespace: l.namespace, Muted: l.layer.DisabledHooks}
+		for j := range l.layer.Hooks {
+			contributions[i].Hooks = append(contributions[i].Hooks, specOf(&l.layer.Hooks[j]))
+		}
+	}
+	r.Hooks, r.mutedAbove = hook.Finalize(contributions), hook.MutedAbove(contributions)
+}
+
+// specOf is a hook of a layer in the form of the runtime.
+func specOf(h *v1alpha1.Hook) hook.Spec {
+	s := hook.Spec{Name: h.Name, Event: eventOf(h.Event), OnError: hook.OnError(strings.ToLower(string(h.OnError)))}
+	if h.Timeout != nil {
+		s.Timeout = h.Timeout.Duration
+	}
+	if m := h.Matcher; m != nil {
+		s.Matcher = hook.Matcher{
+			ToolName: m.ToolName, ToolNameGlob: m.ToolNameGlob, ArgsPath: m.ArgsPath, MatchRegex: m.MatchRegex,
+			DenyRegex: m.DenyRegex,
+		}
+	}
+	if b := h.Bash; b != nil {
+		s.Bash = &hook.Bash{Command: b.Command}
+		for _, v := range b.Env {
+			s.Bash.Env = append(s.Bash.Env, hook.Variable(v))
+		}
+	}
+	if c := h.CEL; c != nil {
+		s.CEL = &hook.CEL{Expression: c.Expression}
+	}
+	if w := h.Webhook; w != nil {
+		s.Webhook = &hook.Webhook{URL: w.URL, CABundle: w.CABundle}
+		for _, header := range w.Headers {
+			s.Webhook.Headers = append(s.Webhook.Headers, headerOf(header))
+		}
+	}
+	return s
+}
+
+func headerOf(h v1alpha1.HTTPHeader) hook.Header {
+	header := hook.Header{Name: h.Name}
+	if h.Value != nil {
+		header.Value = *h.Value
+	}
+	if ref := h.SecretKeyRef; ref != nil {
+		header.SecretName, header.SecretKey = ref.Name, ref.Key
+	}
+	return header
+}
+
+// eventOf is the event of a hook; one that this build does not know stays as it is, and is invalid.
+func eventOf(e v1alpha1.HookEvent) hook.Event {
+	switch e {
+	case v1alpha1.HookEventUserPromptSubmit:
+		return hook.UserPromptSubmit
+	case v1alpha1.HookEventPreToolUse:
+		return hook.PreToolUse
+	default:
+		return hook.Event(e)
+	}
+}
+
+// hookProblem returns why the hooks of the layers cannot be used: an invalid one is never left out, because it may be
+// the one that guards something.
+func (r *Resolved) hookProblem() (reason, message string) {
+	var all Problems
+	for i := range r.Hooks {
+		s := &r.Hooks[i]
+		if err := check.Hook(s); err != nil {
+			all.Add(v1alpha1.ReasonHookInvalid, fmt.Sprintf("Hook %q is invalid: %v. Correct it, or remove it from hooks.",
+				s.ID, err))
+		}
+	}
+	if len(r.mutedAbove) > 0 {
+		all.Add(v1alpha1.ReasonHookInvalid, fmt.Sprintf("disabledHooks names hooks of a higher layer, which only that layer "+
+			"or one above it can disable: %s. Remove them from disabledHooks.", strings.Join(r.mutedAbove, ", ")))
+	}
+	return all.First()
+}
+
+// PromptHooks reports whether hooks look at messages, or whether that is unknown because layers are missing.
+func (r *Resolved) PromptHooks() bool {
+	return r.Blocker() != nil || len(hook.Of(r.Hooks, hook.UserPromptSubmit)) > 0
+}
