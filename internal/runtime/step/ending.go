@@ -117,6 +117,9 @@ func (run *Runner) end(
 		if t, err = wholeMessage(ctx, t); err != nil {
 			return nil, err
 		}
+		if t, err = run.guarded(ctx, t); err != nil {
+			return nil, err
+		}
 	}
 	return run.closing(ctx, t, known, func(t turnstate.Turn, calls []event.Event) journal.Record {
 		record := recordOf(t)

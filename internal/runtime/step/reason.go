@@ -66,6 +66,12 @@ func (run *Runner) ReasonAfter(
 			return nil, err
 		}
 	}
+	if t.Prompt, closed, err = run.prompt(ctx, t, c, open.Prompt); err != nil || closed != nil {
+		return closed, err
+	}
+	if open.Response != nil {
+		return run.continueHooked(ctx, t, c, open.Response)
+	}
 	if storeFirst {
 		closed, err := run.RecordDrop(ctx, t, &Dropped{message: event.NewID(), model: c.Model.Name})
 		if err != nil || closed != nil {
@@ -91,6 +97,11 @@ func (run *Runner) ReasonAfter(
 		return run.closeReason(t, c, g, readMessages(ctx, notInJournal(waiting, turns)))
 	}
 	undelivered := &UndeliveredResponse{Since: run.Clock(), record: compose(ctx, view.Turns), compose: compose}
+	if run.hooksMatch(c, undelivered.record) {
+		if closed, err = run.hooked(ctx, t, c, undelivered); err != nil || closed != nil {
+			return closed, err
+		}
+	}
 	if m := g.answer().Model; m != nil && !g.finalized {
 		// The id is a new one: the journal may have text of the response, as discarded.
 		undelivered.dropped = &Dropped{message: event.NewID(), model: m.Name}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
@@ -24,6 +25,10 @@ type Runner struct {
 	modelcall.Options
 	// Validator checks the model's arguments.
 	Validator *inputschema.Validator
+	// Hooks run the hooks of Sessions.
+	Hooks hook.Executors
+	// Hooked reports whether a Turn has hooks that look at its message. Nil: none has.
+	Hooked func(ctx context.Context, t turnstate.Turn) (bool, error)
 	// OnUndelivered is called with the cause each time that a response cannot be appended. The response is kept. It may
 	// be nil.
 	OnUndelivered func(ctx context.Context, t turnstate.Turn, err error)
@@ -62,7 +67,11 @@ func (run *Runner) opening(t turnstate.Turn) []event.Event {
 		began = sum.StartedAt.Time
 	}
 	f := run.events(t).At(began)
-	return []event.Event{f.InputMessage(t.Message()), f.SessionActivated(), f.TurnStarted(t.Input)}
+	input := f.InputMessage(t.Message())
+	if t.Rewritten() {
+		input = f.RewrittenMessage(t.Message(), t.Original())
+	}
+	return []event.Event{input, f.SessionActivated(), f.TurnStarted(t.Input)}
 }
 
 // Sources are the UIDs of the ToolResults that a closed step has accepted.
