@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/config/crd"
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
@@ -164,6 +165,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		JobRetention:   o.JobRetention,
 		Models:         o.models(),
 		Egress:         egress.New(egress.Options{Allow: o.EgressAllow, Roots: o.EgressRoots}),
+		Scripts:        bash.InProcess{},
 		Clock:          o.Clock.Now,
 		Jumps: func(lookAgain func(context.Context) error) {
 			// It fails if the kit has been stopped, and then there is no waiter any more.

@@ -16,6 +16,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/check"
 	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -26,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // ErrStopped means that the context of New has ended while a Turn was running. The Turn's state stays in the journal: a
@@ -92,7 +95,10 @@ func (b *builder) build(ctx context.Context) error {
 		b.models = observed(b.models, b.prompts)
 	}
 	b.objects.models, b.objects.now = b.models, b.clock.Now
-	b.steps = b.newSteps()
+	var err error
+	if b.steps, err = b.newSteps(); err != nil {
+		return err
+	}
 	b.objects.checkKey = b.steps.CheckKey
 	for _, add := range b.later {
 		if err := add(); err != nil {
@@ -165,15 +171,20 @@ func (b *builder) resolve(ctx context.Context, session *v1alpha1.Session) (*conf
 }
 
 // newSteps returns the runner of the steps.
-func (b *builder) newSteps() *step.Runner {
-	now := b.clock.Now
+func (b *builder) newSteps() (*step.Runner, error) {
+	now, client := b.clock.Now, egress.New(b.egress)
+	secrets := func(_ context.Context, _, name string) (*corev1.Secret, error) { return b.objects.secret(name) }
+	hooks, err := check.Executors(client, secrets, bash.InProcess{})
+	if err != nil {
+		return nil, err
+	}
 	return &step.Runner{
 		Runner: invocation.Runner{
 			Log:     journal.New(b.store, journal.Options{Clock: now}),
 			Records: record.New(b.records, record.Options{Clock: now}),
 			Clock:   now,
-			Egress:  egress.New(b.egress),
-			Secrets: func(_ context.Context, _, name string) (*corev1.Secret, error) { return b.objects.secret(name) },
+			Egress:  client,
+			Secrets: secrets,
 		},
 		Options: modelcall.Options{
 			Models: b.models,
@@ -189,7 +200,19 @@ func (b *builder) newSteps() *step.Runner {
 			},
 		},
 		Validator: inputschema.NewValidator(),
-	}
+		Hooks:     hooks,
+		Hooked: func(ctx context.Context, t turnstate.Turn) (bool, error) {
+			session := b.objects.Session(t.Session.Name)
+			if session == nil {
+				return false, nil
+			}
+			resolved, err := config.Resolve(ctx, b.objects, session)
+			if err != nil {
+				return false, err
+			}
+			return resolved.PromptHooks(), nil
+		},
+	}, nil
 }
 
 // DefaultSession is the name of the Session set by WithDefaultSession, otherwise of the only Session; empty for none

@@ -32,6 +32,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/shares"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
 	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
@@ -44,7 +46,13 @@ const program = "capstan-manager"
 // managerContainer is the name of the manager's container in its pod.
 const managerContainer = "manager"
 
+// scriptArgument makes the manager a process that runs one script of a hook and nothing else.
+const scriptArgument = "run-script"
+
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == scriptArgument {
+		os.Exit(shell.Main(os.Stdin, os.Stdout))
+	}
 	o, err := parse(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -90,6 +98,9 @@ func run(ctx context.Context, o options) error {
 	if o.controllers.Launcher.Delivery, err = o.delivery(config); err != nil {
 		return err
 	}
+	scripts := bash.NewPool(bash.Options{Command: []string{"/proc/self/exe", scriptArgument}, Processes: o.scripts})
+	defer scripts.Close()
+	o.controllers.Scripts = scripts
 	if err := awayFromAPIServer(ctx, mgr, config, o); err != nil {
 		return err
 	}

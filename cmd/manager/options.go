@@ -20,6 +20,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 )
 
@@ -46,6 +47,7 @@ type options struct {
 	metricsSecure  bool
 	metricsCerts   string
 	version        bool
+	scripts        int
 }
 
 // parse reads the command line.
@@ -136,6 +138,8 @@ func (o *options) bindLimits(flags *flag.FlagSet) {
 		256,
 		"Run at most this many model calls at once, and as many requests of HTTP tools and reads of tool logs.",
 	)
+	flags.IntVar(&o.scripts, "hook-scripts", bash.DefaultProcesses,
+		"Run at most this many scripts of hooks at once, 1 to 64, each in a process of its own with up to 64 MiB of memory.")
 	flags.Int64Var(&o.controllers.ConversationBytes, "conversation-bytes", 0,
 		"Use at most this many bytes of memory for the conversations of model calls in progress, shared fairly between "+
 			"namespaces. At least 16777216 (16 MiB). Default: half of the memory limit above 64 MiB.")
@@ -214,6 +218,9 @@ func (o *options) validate() error {
 	if o.controllers.ConversationBytes < minConversationBytes {
 		return fmt.Errorf("invalid --conversation-bytes %d: must be at least %d", o.controllers.ConversationBytes,
 			minConversationBytes)
+	}
+	if o.scripts < 1 || o.scripts > 64 {
+		return fmt.Errorf("invalid --hook-scripts %d: must be between 1 and 64", o.scripts)
 	}
 	if o.controllers.ModelCallLimit <= 0 {
 		return fmt.Errorf("invalid --model-call-limit %s: must be positive", o.controllers.ModelCallLimit)

@@ -33,6 +33,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/check"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -104,6 +106,8 @@ type Options struct {
 	// Egress sends the requests of HTTP tools and those to model providers. Default: a client that reaches only public
 	// addresses.
 	Egress *egress.Client
+	// Scripts runs hooks that are scripts. Default: none can run.
+	Scripts bash.Processes
 	// Policies verifies that the admission policies of the installation are in force. Default: they are assumed to be.
 	Policies *policies.Verifier
 	// Clock returns the current time. Default: the real one.
@@ -183,7 +187,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	validator := inputschema.NewValidator()
 	turnWakes, sessionWakes, modelWakes := &wake.Source{}, &wake.Source{}, &wake.Source{}
-	steps := o.steps(mgr, validator)
+	steps, err := o.steps(mgr, validator)
+	if err != nil {
+		return err
+	}
 	steps.OnNoKey = modelWakes.Wake
 	if err := o.verifyPolicies(mgr, steps, turnWakes, modelWakes); err != nil {
 		return err
@@ -325,7 +332,12 @@ func (o Options) records() record.Store {
 }
 
 // steps returns the runner of the steps of Turns.
-func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) *step.Runner {
+func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner, error) {
+	secrets := o.Policies.Guard(turn.Secrets(mgr.GetAPIReader()))
+	hooks, err := check.Executors(o.Egress, secrets, o.Scripts)
+	if err != nil {
+		return nil, err
+	}
 	return &step.Runner{
 		Runner: invocation.Runner{
 			Log: journal.New(o.Store, journal.Options{
@@ -335,15 +347,17 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) *step.Runner 
 			Clock:   o.Clock,
 			Egress:  o.Egress,
 			Records: o.records(),
-			Secrets: o.Policies.Guard(turn.Secrets(mgr.GetAPIReader())),
+			Secrets: secrets,
 		},
 		Options: modelcall.Options{
 			Models: o.Models, CallLimit: o.ModelCallLimit, OnFirstToken: turn.ObserveFirstToken,
 		},
 		Validator: v,
+		Hooks:     hooks,
+		Hooked:    turn.Hooked(mgr.GetClient()),
 		OnUndelivered: func(_ context.Context, t turnstate.Turn, err error) {
 			mgr.GetLogger().Error(err, "Failed to append the model response to the journal; retrying",
 				"namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)
 		},
-	}
+	}, nil
 }

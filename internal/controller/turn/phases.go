@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
@@ -189,6 +190,11 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	}
 	if flow, err := r.awaitStart(ctx, s, step, config); err != nil || flow != proceed {
 		return flow, err
+	}
+	if s.base.Status.Plan == nil && len(hook.Of(config.Hooks, hook.UserPromptSubmit)) > 0 {
+		// A hook may have effects: the plan is in status before it runs.
+		s.fenced = true
+		return writeThenRepeat(writePlan), nil
 	}
 	turn := r.steerable(s)
 	earlier := step.backoff

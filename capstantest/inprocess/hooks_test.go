@@ -1,0 +1,94 @@
+package inprocess_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest/inprocess"
+)
+
+// documented is the Harness of docs/hooks.md, with what it needs.
+func documented(t *testing.T) inprocess.Option {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/hooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	harness, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("docs/hooks.md has no example")
+	}
+	return inprocess.WithYAML(harness + `---
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: write}
+spec: {description: Writes., sideEffect: Pure, job: {image: i, command: [/write]}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: hooked}
+spec: {harnessRef: {name: guarded}}
+`)
+}
+
+// writing is a model that writes to a path and then responds.
+func writing(path string) v1alpha1.Simulation {
+	script := calling([]string{"write"})
+	script.ToolCalls.Sequence[0].Calls[0].Arguments = &v1alpha1.JSON{Raw: []byte(`{"path":"` + path + `"}`)}
+	return script
+}
+
+func TestTheExampleOfTheDocumentation(t *testing.T) {
+	for name, test := range map[string]struct {
+		message, path, arguments, reason string
+		state                            v1alpha1.ToolCallState
+	}{
+		"a path below /tmp": {
+			"Go.", "/tmp/a", `{"path":"/tmp/a"}`, "True EndTurn", v1alpha1.ToolCallStateSucceeded,
+		},
+		"a path that is moved": {
+			"Go.", "/var/a", `{"path":"/tmp/moved"}`, "True EndTurn", v1alpha1.ToolCallStateSucceeded,
+		},
+		"a path that is blocked": {"Go.", "/etc/a", "", "True EndTurn", v1alpha1.ToolCallStateNotExecuted},
+		"a key":                  {"-----BEGIN PRIVATE KEY-----", "/tmp/a", "", "False BlockedByUserPromptHook", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var arguments string
+			runtime := start(t, documented(t), inprocess.WithSimulation(writing(test.path)),
+				inprocess.WithTools(func(call inprocess.Call) (string, string, int) {
+					arguments = call.Arguments
+					return "written", "", 0
+				}), inprocess.WithDefaultSession("hooked"))
+			turn, err := runtime.RunText(t.Context(), "hooked", test.message)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if reason(turn) != test.reason || arguments != test.arguments {
+				t.Errorf("it ends with %s, the tool got %q: %+v", reason(turn), arguments, turn.Status.Error)
+			}
+			if test.state != "" && turn.Status.ToolCalls[0].State != test.state {
+				t.Errorf("the call is %+v", turn.Status.ToolCalls[0])
+			}
+			if test.state == "" && turn.Status.Error.Message != "Do not send private keys." {
+				t.Errorf("the user reads %q", turn.Status.Error.Message)
+			}
+		})
+	}
+}
+
+func TestAnInvalidHookIsNotLeftOut(t *testing.T) {
+	_, err := inprocess.New(t.Context(), inprocess.WithYAML(base+`---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: broken}
+spec:
+  harnessRef: {name: base}
+  hooks: [{name: guard, event: PreToolUse, cel: {expression: "data."}}]
+`), inprocess.WithSimulation(calling()))
+	if err == nil || !strings.Contains(err.Error(), `Hook "session:guard" is invalid`) {
+		t.Errorf("it starts with %v", err)
+	}
+}

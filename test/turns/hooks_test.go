@@ -1,0 +1,83 @@
+package turns_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+)
+
+var _ = Describe("A hook", func() {
+	hooked := func(namespace string, hooks ...v1alpha1.Hook) *v1alpha1.Session {
+		session := builder.Session("demo").In(namespace).Obj()
+		session.Spec.Hooks = hooks
+		return session
+	}
+	expression := func(event v1alpha1.HookEvent, text string) v1alpha1.Hook {
+		return v1alpha1.Hook{Name: "guard", Event: event, CEL: &v1alpha1.CELHook{Expression: text}}
+	}
+
+	It("rewrites the arguments that an approver sees", func(ctx context.Context) {
+		tool := guarded(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())
+		namespace := newNamespace(ctx, builder.Script("Done.", []v1alpha1.SimulatedToolCall{
+			withArguments("pay", `{"euros": 40}`),
+		}), tool)
+		create(ctx, hooked(namespace, expression(v1alpha1.HookEventPreToolUse,
+			`{"decision": "mutate", "patch": {"arguments": {"euros": 4}}}`)))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.ToolCalls[0].Arguments).To(Equal(`{"euros":4}`))
+	})
+
+	It("blocks a call, and the model continues", func(ctx context.Context) {
+		namespace := newNamespace(ctx, builder.Script("It says {{tool:pay}}.", []v1alpha1.SimulatedToolCall{
+			withArguments("pay", `{"euros": 40}`),
+		}), builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())
+		guard := expression(v1alpha1.HookEventPreToolUse, `"too much"`)
+		guard.CEL = nil
+		guard.Bash = &v1alpha1.BashHook{Command: `echo too much >&2; exit 1`}
+		create(ctx, hooked(namespace, guard))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+		Eventually(func(g Gomega) {
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseSucceeded))
+			g.Expect(turn.Status.ToolCalls[0].Reason).To(Equal(v1alpha1.ToolCallReasonBlockedByHook))
+			g.Expect(turn.Status.Output).To(ContainSubstring("too much"))
+		}).Should(Succeed())
+	})
+
+	// Rules: HOOK-18.
+	It("blocks a message, and the Turn says so", func(ctx context.Context) {
+		namespace := newNamespace(ctx, builder.Script("Done."))
+		create(ctx, hooked(namespace, expression(v1alpha1.HookEventUserPromptSubmit,
+			`{"decision": "block", "user_message": "Not here."}`)))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+		Eventually(func(g Gomega) {
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseFailed))
+			g.Expect(turn.Status.Error.Code).To(Equal(v1alpha1.ErrorCodeBlockedByUserPromptHook))
+			g.Expect(turn.Status.Error.Message).To(Equal("Not here."))
+		}).Should(Succeed())
+	})
+
+	It("that is invalid keeps the Session from being ready, and the Turn waits", func(ctx context.Context) {
+		namespace := newNamespace(ctx, builder.Script("Done."))
+		create(ctx, hooked(namespace, expression(v1alpha1.HookEventPreToolUse, `data.`)))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+		Eventually(func(g Gomega) {
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseQueued))
+			g.Expect(turn.Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring(
+				`Hook "session:guard" is invalid`))))
+		}).Should(Succeed())
+	})
+})
