@@ -76,6 +76,10 @@ manifests: ## Generate the CustomResourceDefinitions and the manager's role.
 dist: ## Generate dist (install.yaml, JSON schemas) and the health checks of Argo CD.
 	@hack/generate.sh dist
 
+.PHONY: docs
+docs: ## Generate the list of the tests of each rule of behaviour (docs/conformance.md).
+	@hack/generate.sh docs
+
 .PHONY: check-generated
 check-generated: ## Regenerate all generated files, and fail if one was stale.
 	@hack/check-generated.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Generates the code and the manifests that follow from the API types and from the controllers' markers. A file is only
-# written when it changes.
-# Usage: hack/generate.sh objects|manifests|dist|all
+# Generates code and manifests from the API types and from the markers of the controllers. Writes only the files that
+# change.
+# Usage: hack/generate.sh objects|manifests|dist|docs|all
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -68,6 +68,11 @@ dist() {
   go -C hack/dist run . -root ../..
 }
 
+docs() {
+  echo "==> generating the list of the tests of each rule"
+  CGO_ENABLED=0 go run ./hack/conformance
+}
+
 case $what in
   objects)
     objects
@@ -75,14 +80,16 @@ case $what in
     ;;
   manifests) manifests ;;
   dist) dist ;;
+  docs) docs ;;
   all)
     objects
     applyconfigurations
     manifests
     dist
+    docs
     ;;
   *)
-    echo "usage: hack/generate.sh objects|manifests|dist|all" >&2
+    echo "usage: hack/generate.sh objects|manifests|dist|docs|all" >&2
     exit 2
     ;;
 esac
