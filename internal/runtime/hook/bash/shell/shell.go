@@ -22,7 +22,6 @@ import (
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/interp"
-	"mvdan.cc/sh/v3/syntax"
 )
 
 // The bounds of a script (HOOK-13).
@@ -34,9 +33,6 @@ const (
 	// MaxOutputBytes is the most that it may print, on both outputs together.
 	MaxOutputBytes = 64 << 10
 )
-
-// iteration is the command that counts an iteration. No script can spell it.
-const iteration = "\x00iteration"
 
 var (
 	errCommands   = fmt.Errorf("the script ran more than %d commands", MaxCommands)
@@ -91,37 +87,6 @@ func serve(in io.Reader, out io.Writer) error {
 	return Send(out, MaxReplyBytes, Message{Done: result})
 }
 
-// Check returns why a script is not valid; nil if it is.
-func Check(command string) error {
-	_, err := parse(command)
-	return err
-}
-
-func parse(command string) (*syntax.File, error) {
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "hook")
-	if err != nil {
-		return nil, fmt.Errorf("the script is not valid: %w", err)
-	}
-	return file, nil
-}
-
-// counted makes every loop count its iterations.
-func counted(file *syntax.File) {
-	count := func(body []*syntax.Stmt) []*syntax.Stmt {
-		word := &syntax.Word{Parts: []syntax.WordPart{&syntax.Lit{Value: iteration}}}
-		return append([]*syntax.Stmt{{Cmd: &syntax.CallExpr{Args: []*syntax.Word{word}}}}, body...)
-	}
-	syntax.Walk(file, func(n syntax.Node) bool {
-		switch loop := n.(type) {
-		case *syntax.WhileClause:
-			loop.Do = count(loop.Do)
-		case *syntax.ForClause:
-			loop.Do = count(loop.Do)
-		}
-		return true
-	})
-}
-
 // Run runs a script in this process. The error is why it has no result.
 func Run(ctx context.Context, r Request, fetch func(string) ([]byte, error)) (*Result, error) {
 	file, err := parse(r.Command)
@@ -131,7 +96,7 @@ func Run(ctx context.Context, r Request, fetch func(string) ([]byte, error)) (*R
 	counted(file)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s := &script{files: newFileSystem(r.Files, fetch), stop: stop}
+	s := &script{files: newFileSystem(r.Files, fetch), stop: stop, texts: map[string]string{}}
 	runner, err := s.runner(r.Env)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the script: %w", err)
@@ -162,6 +127,8 @@ type script struct {
 	mu                   sync.Mutex
 	commands, iterations int
 	printed              int
+	// texts are the scripts of files that are being read, by a path that no file has.
+	texts map[string]string
 }
 
 func (s *script) runner(env []string) (*interp.Runner, error) {
@@ -173,11 +140,7 @@ func (s *script) runner(env []string) (*interp.Runner, error) {
 		interp.CallHandler(s.call),
 		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc { return s.exec }),
 		interp.OpenHandler(func(ctx context.Context, name string, flag int, _ fs.FileMode) (io.ReadWriteCloser, error) {
-			h, err := s.files.open(absolute(ctx, name), flag)
-			if err != nil {
-				return nil, err
-			}
-			return h, nil
+			return s.open(ctx, name, flag)
 		}),
 		interp.ReadDirHandler2(func(ctx context.Context, name string) ([]fs.DirEntry, error) {
 			return s.files.list(absolute(ctx, name))
@@ -213,26 +176,34 @@ func (s *script) access(name string, mode interp.AccessMode) error {
 }
 
 // call counts commands and iterations of loops.
-func (s *script) call(_ context.Context, args []string) ([]string, error) {
+func (s *script) call(ctx context.Context, args []string) ([]string, error) {
+	err := s.count(args[0])
+	if err == nil {
+		args, err = s.evaluated(ctx, args)
+	}
+	if err != nil {
+		s.stop(err)
+	}
+	return args, err
+}
+
+// count counts a command. It returns which limit the script has exceeded.
+func (s *script) count(command string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var over error
-	if args[0] == iteration {
-		args = []string{"true"}
+	if command == iteration {
 		s.iterations++
 	} else {
 		s.commands++
 	}
 	switch {
 	case s.iterations > MaxIterations:
-		over = errIterations
+		return errIterations
 	case s.commands > MaxCommands:
-		over = errCommands
+		return errCommands
+	default:
+		return nil
 	}
-	if over != nil {
-		s.stop(over)
-	}
-	return args, over
 }
 
 // output is one of the outputs of a script. They are bounded together.
@@ -254,6 +225,9 @@ func (o *output) Write(p []byte) (int, error) {
 
 // exec runs a command of this package. There are no others.
 func (s *script) exec(ctx context.Context, args []string) error {
+	if args[0] == iteration {
+		return nil
+	}
 	h := interp.HandlerCtx(ctx)
 	command, ok := commands[path.Base(args[0])]
 	if !ok || (strings.Contains(args[0], "/") && path.Dir(args[0]) != "/bin" && path.Dir(args[0]) != "/usr/bin") {
