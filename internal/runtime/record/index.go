@@ -199,7 +199,7 @@ func (o Operation) check() error {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 	}
-	if o.Cause.Key == "" || len(o.Cause.Key) > maxCauseBytes || o.Cause.Step < 0 {
+	if key := o.Cause.Key; key == "" || len(key) > maxCauseBytes || !utf8.ValidString(key) || o.Cause.Step < 0 {
 		return invalid("the cause %.64q of step %d cannot be kept", o.Cause.Key, o.Cause.Step)
 	}
 	if len(o.Result) > MaxResultBytes {
@@ -214,8 +214,8 @@ func (o Operation) check() error {
 		if len(put.Value) > MaxValueBytes {
 			return invalid("the value of %.64q has %d bytes; the maximum is %d", put.Key, len(put.Value), MaxValueBytes)
 		}
-		if len(put.Encoding) > maxLabelBytes || len(put.Kind) > maxLabelBytes {
-			return invalid("the encoding or the kind of %.64q is longer than %d bytes", put.Key, maxLabelBytes)
+		if !validLabel(put.Encoding) || !validLabel(put.Kind) {
+			return invalid("the encoding or the kind of %.64q is longer than %d bytes or not UTF-8", put.Key, maxLabelBytes)
 		}
 	}
 	slices.Sort(keys)
@@ -228,6 +228,11 @@ func (o Operation) check() error {
 		}
 	}
 	return nil
+}
+
+// validLabel reports whether a text can be an encoding or a kind.
+func validLabel(text string) bool {
+	return len(text) <= maxLabelBytes && utf8.ValidString(text)
 }
 
 // storedIndex is the form in which an index is stored.

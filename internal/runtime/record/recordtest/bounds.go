@@ -130,6 +130,7 @@ func operationIsBounded(f *fixture) {
 	for what, o := range map[string]record.Operation{
 		"no cause":         {Put: []record.Put{text("/a", "")}},
 		"a long cause":     {Cause: record.Cause{Step: 1, Key: strings.Repeat("a", 257)}},
+		"a cause of bytes": {Cause: record.Cause{Step: 1, Key: "\xff"}},
 		"a step below 0":   {Cause: record.Cause{Step: -1, Key: "a"}},
 		"a large result":   {Cause: valid, Result: make([]byte, record.MaxResultBytes+1)},
 		"a large value":    {Cause: valid, Put: []record.Put{{Key: "/a", Value: make([]byte, record.MaxValueBytes+1)}}},
@@ -139,6 +140,8 @@ func operationIsBounded(f *fixture) {
 		"a key twice":      {Cause: valid, Put: []record.Put{text("/a", "a")}, Delete: []string{"/a"}},
 		"a long kind":      {Cause: valid, Put: []record.Put{{Key: "/a", Kind: strings.Repeat("k", 33)}}},
 		"a long encoding":  {Cause: valid, Put: []record.Put{{Key: "/a", Encoding: strings.Repeat("k", 33)}}},
+		"a kind of bytes":  {Cause: valid, Put: []record.Put{{Key: "/a", Kind: "\xff"}}},
+		"bytes to encode":  {Cause: valid, Put: []record.Put{{Key: "/a", Encoding: "\xff"}}},
 		"too many changes": {Cause: valid, Delete: make([]string, record.MaxChanges+1)},
 	} {
 		if _, err := f.store().Apply(f.t.Context(), f.scope, o); !errors.Is(err, record.ErrInvalid) {
