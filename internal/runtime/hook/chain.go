@@ -73,32 +73,16 @@ type CallResult struct {
 // BlockedPrefix begins the error of a call that a hook has blocked (HOOK-20).
 const BlockedPrefix = "blocked by pre_tool_use hook: "
 
-// AnyMatches reports whether a hook of the event matches a call.
-func AnyMatches(specs []Spec, event Event, c ToolCall) bool {
-	for i := range specs {
-		if specs[i].Event == event && matches(&specs[i], c) {
-			return true
-		}
-	}
-	return false
-}
-
-// matches reports whether a hook runs at a call. A matcher that cannot be compiled matches, so that nothing passes by a
-// hook because of a mistake in it.
-func matches(s *Spec, c ToolCall) bool {
-	m, err := s.Matcher.Compile()
-	return err != nil || m.Match(c.Tool, c.Arguments)
-}
-
 // Before runs the hooks before a call, each with the arguments that the one before it has left (HOOK-20). The caller
-// bounds the time for all calls of a step with WithStepBudget.
+// bounds the time for all calls of a step with WithStepBudget. Hooks that have no time left fail, without a look at the
+// arguments.
 func (r *Runner) Before(ctx context.Context, specs []Spec, c ToolCall) (CallResult, error) {
 	result := CallResult{Arguments: c.Arguments}
+	values := newArguments(c.Arguments)
 	hooks := Of(specs, PreToolUse)
 	for i := range hooks {
 		s := &hooks[i]
-		now := ToolCall{ID: c.ID, Tool: c.Tool, Arguments: result.Arguments}
-		if !matches(s, now) {
+		if !r.compiled().match(ctx, s, c.Tool, values) {
 			continue
 		}
 		outcome, err := r.run(ctx, s, occasion{
@@ -117,6 +101,7 @@ func (r *Runner) Before(ctx context.Context, specs []Spec, c ToolCall) (CallResu
 			result.Blocked = failure(s, outcome)
 		case outcome.Decision == Mutate:
 			result.Arguments = mergeArguments(result.Arguments, outcome.Patch)
+			values = newArguments(result.Arguments)
 		}
 		if result.Blocked != nil {
 			break
@@ -172,10 +157,11 @@ type ReturnedResult struct {
 // After runs the hooks after a call (HOOK-21). They cannot block it.
 func (r *Runner) After(ctx context.Context, specs []Spec, c ToolCall, returned Returned) (ReturnedResult, error) {
 	result := ReturnedResult{Returned: returned}
+	values := newArguments(c.Arguments)
 	hooks := Of(specs, PostToolUse)
 	for i := range hooks {
 		s := &hooks[i]
-		if !matches(s, c) {
+		if !r.compiled().match(ctx, s, c.Tool, values) {
 			continue
 		}
 		outcome, err := r.run(ctx, s, occasion{

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 )
 
 // scripted is an executor whose outcomes follow from the command of the hook.
@@ -215,11 +216,12 @@ func TestHooksBeforeACall(t *testing.T) {
 	if got, err := runner.Before(t.Context(), specs, c); err != nil || len(got.Records) != 0 || len(executor.got) != 0 {
 		t.Errorf("a hook for another tool: %+v, %v", got, err)
 	}
-	if AnyMatches(specs, PreToolUse, c) || !AnyMatches(specs, PreToolUse, ToolCall{Tool: "other"}) {
+	other := []ToolCall{c, {Tool: "other"}}
+	if AnyMatches(t.Context(), specs, PreToolUse, other[:1]) || !AnyMatches(t.Context(), specs, PreToolUse, other) {
 		t.Error("AnyMatches differs from what runs")
 	}
 	specs[0].Matcher = Matcher{ToolNameGlob: "?"}
-	if !AnyMatches(specs, PreToolUse, c) {
+	if !AnyMatches(t.Context(), specs, PreToolUse, other[:1]) {
 		t.Error("a call passes by a hook whose matcher is invalid")
 	}
 }
@@ -336,5 +338,36 @@ func TestAHookOfAKindThatCannotRunFails(t *testing.T) {
 	specs := []Spec{{ID: "x", Event: UserPromptSubmit, OnError: OnErrorBlock, CEL: &CEL{Expression: "true"}}}
 	if got, err := runner.Prompt(t.Context(), specs, ""); err != nil || got.Blocked == nil {
 		t.Errorf("it yields %+v, %v", got, err)
+	}
+}
+
+// A store of records keeps the key of a run, and refuses one that is longer than 256 bytes. A webhook gets it in a
+// header.
+func TestTheKeyOfARunIsShort(t *testing.T) {
+	long := strings.Repeat("h", 253)
+	keys := map[string]string{}
+	for name, of := range map[string]struct{ call, id string }{
+		"long names":         {"1-0", "harness/" + long + ":" + long[:63]},
+		"another hook":       {"1-0", "harness/" + long + ":" + long[:62] + "i"},
+		"another call":       {"1-1", "harness/" + long + ":" + long[:63]},
+		"a long call":        {strings.Repeat("c", 1000), "session:x"},
+		"a call of bytes":    {"\xff\n", "session:x"},
+		"short names":        {"1-0", "session:x"},
+		"a hyphen elsewhere": {"1", "0/session:x"},
+	} {
+		runner, executor, specs := chain(t, PreToolUse, "allow")
+		specs[0].ID = of.id
+		if _, err := runner.Before(t.Context(), specs, ToolCall{ID: of.call, Tool: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		key := executor.got[0].Key
+		t.Log(key)
+		if len(key) > 256 || !utf8.ValidString(key) || strings.ContainsAny(key, "\n") {
+			t.Errorf("%s: the key is %q", name, key)
+		}
+		if other, ok := keys[key]; ok {
+			t.Errorf("%s has the key of %s", name, other)
+		}
+		keys[key] = name
 	}
 }

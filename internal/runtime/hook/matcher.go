@@ -80,16 +80,20 @@ func (m Matcher) validateGlob() error {
 // Match reports whether the hook runs at a call of a tool. Arguments are those of the model, as JSON. Where searching
 // takes too much work the hook runs: long arguments must not evade it.
 func (c *Compiled) Match(tool string, arguments json.RawMessage) bool {
-	if c.ToolName != "" && c.ToolName != tool {
-		return false
-	}
-	if c.ToolNameGlob != "" && !c.matchGlob(tool) {
-		return false
-	}
+	return c.matchTool(tool) && c.matchArguments(newArguments(arguments))
+}
+
+// matchTool reports whether the hook may run at calls of a tool.
+func (m Matcher) matchTool(tool string) bool {
+	return (m.ToolName == "" || m.ToolName == tool) && (m.ToolNameGlob == "" || m.matchGlob(tool))
+}
+
+// matchArguments reports whether the hook runs at a call with these arguments, of a tool that matches.
+func (c *Compiled) matchArguments(values *arguments) bool {
 	if c.ArgsPath == "" {
 		return true
 	}
-	value := lookUp(arguments, c.ArgsPath)
+	value := values.at(c.ArgsPath)
 	if c.regex == nil {
 		return value != ""
 	}
@@ -97,8 +101,8 @@ func (c *Compiled) Match(tool string, arguments json.RawMessage) bool {
 	return matched || err != nil
 }
 
-func (c *Compiled) matchGlob(tool string) bool {
-	for alternative := range strings.SplitSeq(c.ToolNameGlob, "|") {
+func (m Matcher) matchGlob(tool string) bool {
+	for alternative := range strings.SplitSeq(m.ToolNameGlob, "|") {
 		alternative = strings.TrimSpace(alternative)
 		stem := strings.TrimRight(alternative, "*")
 		if alternative == "" {
@@ -109,29 +113,4 @@ func (c *Compiled) matchGlob(tool string) bool {
 		}
 	}
 	return false
-}
-
-// lookUp returns the value at a path of keys: strings as they are, others as JSON, and the empty string for nothing.
-// Elements of arrays have no path.
-func lookUp(arguments json.RawMessage, path string) string {
-	value := arguments
-	for key := range strings.SplitSeq(strings.TrimPrefix(path, "$."), ".") {
-		if key == "" {
-			continue
-		}
-		var object map[string]json.RawMessage
-		if json.Unmarshal(value, &object) != nil {
-			return ""
-		}
-		value = object[key]
-	}
-	var text string
-	switch {
-	case len(value) == 0 || string(value) == "null":
-		return ""
-	case json.Unmarshal(value, &text) == nil:
-		return text
-	default:
-		return string(value)
-	}
 }

@@ -2,9 +2,12 @@ package hook
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -93,6 +96,16 @@ type Runner struct {
 	Now func() time.Time
 	// Identity of where they run.
 	Identity Identity
+
+	matchers matchers
+}
+
+// compiled are the matchers that have been compiled.
+func (r *Runner) compiled() matchers {
+	if r.matchers == nil {
+		r.matchers = matchers{}
+	}
+	return r.matchers
 }
 
 // Budgets are the time that all hooks together may take.
@@ -117,13 +130,7 @@ func (r *Runner) run(ctx context.Context, s *Spec, o occasion) (Outcome, error) 
 	if err := ctx.Err(); err != nil && !errors.Is(context.Cause(ctx), errBudget) {
 		return Outcome{}, fmt.Errorf("running hook %s: %w", s.ID, err)
 	}
-	payload, err := r.payload(s, o)
-	if err != nil {
-		return Fail("encoding the payload: %v", err), nil
-	}
-	outcome := r.execute(ctx, s, Call{
-		Spec: s, Payload: payload, Tool: o.tool, ToolCallID: o.toolCallID, Identity: r.Identity, Key: r.key(s, o),
-	})
+	outcome := r.execute(ctx, s, o)
 	switch {
 	case outcome.Decision != Failed:
 	case errors.Is(context.Cause(ctx), errBudget):
@@ -135,7 +142,7 @@ func (r *Runner) run(ctx context.Context, s *Spec, o occasion) (Outcome, error) 
 }
 
 // execute calls the executor. A defect of an executor is an error of the hook, and not the end of the process.
-func (r *Runner) execute(ctx context.Context, s *Spec, c Call) (outcome Outcome) {
+func (r *Runner) execute(ctx context.Context, s *Spec, o occasion) (outcome Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			outcome = Fail("the hook could not be run: %v", p)
@@ -148,7 +155,13 @@ func (r *Runner) execute(ctx context.Context, s *Spec, c Call) (outcome Outcome)
 	if ctx.Err() != nil {
 		return Fail("there is no time left to run it")
 	}
-	return executor.Run(ctx, c)
+	payload, err := r.payload(s, o)
+	if err != nil {
+		return Fail("encoding the payload: %v", err)
+	}
+	return executor.Run(ctx, Call{
+		Spec: s, Payload: payload, Tool: o.tool, ToolCallID: o.toolCallID, Identity: r.Identity, Key: r.key(s, o),
+	})
 }
 
 func (r *Runner) payload(s *Spec, o occasion) ([]byte, error) {
@@ -172,13 +185,21 @@ func known(text string) *string {
 	return &text
 }
 
-// key is the idempotency key of a run.
+// maxRunBytes is the longest part of a key that names a call and a hook. Longer ones have a hash in its place.
+const maxRunBytes = 128
+
+// key is the idempotency key of a run. It is short enough for the cause of a record, and fits into a header.
 func (r *Runner) key(s *Spec, o occasion) string {
 	of := string(r.Identity.Turn)
 	if of == "" {
 		of = string(r.Identity.Session)
 	}
-	return fmt.Sprintf("%s/%d/%s/%s/%s", of, r.Identity.Step, o.event, o.toolCallID, s.ID)
+	run := o.toolCallID + "/" + s.ID
+	if len(run) > maxRunBytes || strings.ContainsFunc(run, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		hash := sha256.Sum256(fmt.Appendf(nil, "%d:%s", len(o.toolCallID), run))
+		run = "sha256:" + hex.EncodeToString(hash[:])
+	}
+	return fmt.Sprintf("%s/%d/%s/%s", of, r.Identity.Step, o.event, run)
 }
 
 // errBudget is the cause of the end of a context whose hooks have used up their time together.

@@ -116,10 +116,17 @@ func (run *Runner) guarded(ctx context.Context, t turnstate.Turn) (turnstate.Tur
 }
 
 // hooksMatch reports whether a hook looks at a call of a response.
-func (run *Runner) hooksMatch(c turnstate.Config, r journal.Record) bool {
-	return slices.ContainsFunc(hookable(r), func(call journal.PlannedCall) bool {
-		return hook.AnyMatches(c.Hooks, hook.PreToolUse, hookCall(call))
-	})
+func (run *Runner) hooksMatch(ctx context.Context, c turnstate.Config, r journal.Record) bool {
+	if len(hook.Of(c.Hooks, hook.PreToolUse)) == 0 {
+		return false
+	}
+	ctx, cancel := hook.WithStepBudget(ctx)
+	defer cancel()
+	var calls []hook.ToolCall
+	for _, call := range hookable(r) {
+		calls = append(calls, hookCall(call))
+	}
+	return hook.AnyMatches(ctx, c.Hooks, hook.PreToolUse, calls)
 }
 
 // hookable are the calls of a response that hooks may look at: those that are to run, but for those of clients.
@@ -218,8 +225,9 @@ func (run *Runner) decide(
 	ctx, cancel := hook.WithStepBudget(ctx)
 	defer cancel()
 	decisions := map[string]hook.CallResult{}
+	hooks := run.hookRunner(t, t.Step())
 	for _, call := range hookable(r) {
-		result, err := run.hookRunner(t, t.Step()).Before(ctx, c.Hooks, hookCall(call))
+		result, err := hooks.Before(ctx, c.Hooks, hookCall(call))
 		if err != nil {
 			return nil, err
 		}

@@ -97,7 +97,7 @@ func (run *Runner) ReasonAfter(
 		return run.closeReason(t, c, g, readMessages(ctx, notInJournal(waiting, turns)))
 	}
 	undelivered := &UndeliveredResponse{Since: run.Clock(), record: compose(ctx, view.Turns), compose: compose}
-	if run.hooksMatch(c, undelivered.record) {
+	if run.hooksMatch(ctx, c, undelivered.record) {
 		if closed, err = run.hooked(ctx, t, c, undelivered); err != nil || closed != nil {
 			return closed, err
 		}
