@@ -58,7 +58,7 @@ func awaitPolicies(ctx context.Context, c client.Client) error {
 			forged := &v1alpha1.ToolResult{
 				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, GenerateName: "forged-"},
 				Spec: v1alpha1.ToolResultSpec{
-					TurnRef: v1alpha1.TurnReference{Name: "none"}, CallID: "1-0", Result: ptr.To(""), SubmittedBy: "somebody-else",
+					TurnRef: v1alpha1.TurnReference{Name: "none"}, CallID: "1-0", Result: ptr.To(""), SubmittedBy: "another-user",
 				},
 			}
 			err := c.Create(ctx, forged, client.DryRunAll)

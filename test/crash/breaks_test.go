@@ -24,17 +24,17 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
-// deed is a request of the manager on its way to the API server. A break makes another one of it: to the cluster, that
-// is a manager that is broken.
-type deed struct {
+// pendingRequest is a request of the manager on its way to the API server. A break changes it, as if the manager were
+// broken.
+type pendingRequest struct {
 	target
 	method string
-	// object is what the request creates, and patch the status that it changes; nil otherwise.
+	// object is the created object, and patch the patch of a status; nil for other requests.
 	object client.Object
 	patch  map[string]any
 	// pretended reports whether the API server only pretends to carry it out.
 	pretended bool
-	// after is done once it is carried out.
+	// after is called once the request has succeeded.
 	after func(ctx context.Context) error
 }
 
@@ -43,7 +43,7 @@ type brokenManager struct {
 	invariant, message string
 	scenario           string
 	// do changes a request. It reports whether it did.
-	do func(ctx context.Context, r *run, d *deed) (bool, error)
+	do func(ctx context.Context, r *run, d *pendingRequest) (bool, error)
 	// forgets is the write at which the manager forgets what it has not written; empty for none.
 	forgets string
 	moment  beats
@@ -63,7 +63,7 @@ var brokenManagers = []brokenManager{
 		invariant: approvedBeforeStart,
 		message:   "the journal had no approval",
 		scenario:  "AtMostOnce tools that need approval, one of which gets it",
-		do: entries(func(s *journal.Entry, _ *deed) bool {
+		do: entries(func(s *journal.Entry, _ *pendingRequest) bool {
 			approves := s.Settled != nil && s.Settled.Decision == v1alpha1.DecisionApprove
 			if approves {
 				s.Settled.Decision = v1alpha1.DecisionReject
@@ -73,7 +73,7 @@ var brokenManagers = []brokenManager{
 	},
 	{
 		invariant: entryBeforeStatus, message: "before the journal had its end", scenario: "no tools",
-		do: entries(func(s *journal.Entry, d *deed) bool {
+		do: entries(func(s *journal.Entry, d *pendingRequest) bool {
 			d.pretended = s.Final
 			return s.Final
 		}),
@@ -106,7 +106,7 @@ var brokenManagers = []brokenManager{
 		invariant: acceptedInJournal,
 		message:   "was accepted before the journal had it",
 		scenario:  "client tools, one of which answers early",
-		do: entries(func(s *journal.Entry, _ *deed) bool {
+		do: entries(func(s *journal.Entry, _ *pendingRequest) bool {
 			if s.Settled != nil {
 				s.Settled.Source = "another"
 			}
@@ -114,10 +114,10 @@ var brokenManagers = []brokenManager{
 		}),
 	},
 	{
-		invariant: outcomeTold,
+		invariant: outcomeRecorded,
 		message:   "the journal had call 1-0",
 		scenario:  "Jobs that have settled, an approval and a client that are slow",
-		do: entries(func(s *journal.Entry, _ *deed) bool {
+		do: entries(func(s *journal.Entry, _ *pendingRequest) bool {
 			for i := range s.Outcomes {
 				s.Outcomes[i].Result = new("another result")
 			}
@@ -127,7 +127,7 @@ var brokenManagers = []brokenManager{
 	{invariant: paidOnce, message: "model calls were repeated", scenario: "no tools", forgets: "POST journalentries"},
 	{
 		invariant: journalWhole, message: "whose step 1 is open", scenario: "no tools",
-		do: entries(func(s *journal.Entry, _ *deed) bool {
+		do: entries(func(s *journal.Entry, _ *pendingRequest) bool {
 			if s.Final {
 				s.Step++
 			}
@@ -158,8 +158,10 @@ var brokenManagers = []brokenManager{
 }
 
 // entries breaks what the manager writes into the journal.
-func entries(change func(*journal.Entry, *deed) bool) func(context.Context, *run, *deed) (bool, error) {
-	return func(_ context.Context, _ *run, d *deed) (bool, error) {
+func entries(
+	change func(*journal.Entry, *pendingRequest) bool,
+) func(context.Context, *run, *pendingRequest) (bool, error) {
+	return func(_ context.Context, _ *run, d *pendingRequest) (bool, error) {
 		entry, ok := d.object.(*v1alpha1.JournalEntry)
 		if !ok {
 			return false, nil
@@ -178,8 +180,8 @@ func entries(change func(*journal.Entry, *deed) bool) func(context.Context, *run
 }
 
 // closingCalls breaks what entries state of the calls of an act step.
-func closingCalls(change func(*v1alpha1.ToolCall)) func(context.Context, *run, *deed) (bool, error) {
-	return entries(func(s *journal.Entry, _ *deed) bool { return changeSettled(s, change) })
+func closingCalls(change func(*v1alpha1.ToolCall)) func(context.Context, *run, *pendingRequest) (bool, error) {
+	return entries(func(s *journal.Entry, _ *pendingRequest) bool { return changeSettled(s, change) })
 }
 
 // changeSettled changes what a final entry states of calls that have their final state.
@@ -197,8 +199,8 @@ func changeSettled(s *journal.Entry, change func(*v1alpha1.ToolCall)) bool {
 }
 
 // jobs breaks the Jobs that the manager creates.
-func jobs(change func(*batchv1.Job)) func(context.Context, *run, *deed) (bool, error) {
-	return func(_ context.Context, _ *run, d *deed) (bool, error) {
+func jobs(change func(*batchv1.Job)) func(context.Context, *run, *pendingRequest) (bool, error) {
+	return func(_ context.Context, _ *run, d *pendingRequest) (bool, error) {
 		job, ok := d.object.(*batchv1.Job)
 		if ok {
 			change(job)
@@ -208,7 +210,7 @@ func jobs(change func(*batchv1.Job)) func(context.Context, *run, *deed) (bool, e
 }
 
 // startTwice creates each Job twice, once without the gate.
-func startTwice(ctx context.Context, _ *run, d *deed) (bool, error) {
+func startTwice(ctx context.Context, _ *run, d *pendingRequest) (bool, error) {
 	job, ok := d.object.(*batchv1.Job)
 	if !ok {
 		return false, nil
@@ -220,7 +222,7 @@ func startTwice(ctx context.Context, _ *run, d *deed) (bool, error) {
 }
 
 // releaseEarly lets the Session go on while the first step of its Turn is open.
-func releaseEarly(ctx context.Context, r *run, d *deed) (bool, error) {
+func releaseEarly(ctx context.Context, r *run, d *pendingRequest) (bool, error) {
 	if d.path != "journalentries" {
 		return false, nil
 	}
@@ -228,7 +230,7 @@ func releaseEarly(ctx context.Context, r *run, d *deed) (bool, error) {
 }
 
 // settleEarly shows all calls as settled that have just been planned.
-func settleEarly(_ context.Context, _ *run, d *deed) (bool, error) {
+func settleEarly(_ context.Context, _ *run, d *pendingRequest) (bool, error) {
 	calls, _ := statusField(d, "turns/status", "toolCalls").([]any)
 	for _, call := range calls {
 		if call, ok := call.(map[string]any); ok {
@@ -239,7 +241,7 @@ func settleEarly(_ context.Context, _ *run, d *deed) (bool, error) {
 }
 
 // admitAgain makes a Turn active again that the Session releases.
-func admitAgain(_ context.Context, r *run, d *deed) (bool, error) {
+func admitAgain(_ context.Context, r *run, d *pendingRequest) (bool, error) {
 	before := r.seen.session(r.namespace).Status.ActiveTurn
 	status, ok := d.patch["status"].(map[string]any)
 	if _, released := status["activeTurn"]; !ok || !released || status["activeTurn"] != nil || before == nil ||
@@ -254,7 +256,7 @@ func admitAgain(_ context.Context, r *run, d *deed) (bool, error) {
 }
 
 // admitCancelled lets an admission come through that began before the Turn was cancelled, once the Turn has ended.
-func admitCancelled(_ context.Context, r *run, d *deed) (bool, error) {
+func admitCancelled(_ context.Context, r *run, d *pendingRequest) (bool, error) {
 	if statusField(d, "turns/status", "phase") != string(v1alpha1.TurnPhaseCancelled) {
 		return false, nil
 	}
@@ -267,7 +269,7 @@ func admitCancelled(_ context.Context, r *run, d *deed) (bool, error) {
 }
 
 // denyDelivery ends a message that was delivered as if it was not.
-func denyDelivery(_ context.Context, _ *run, d *deed) (bool, error) {
+func denyDelivery(_ context.Context, _ *run, d *pendingRequest) (bool, error) {
 	if statusField(d, "turns/status", "steeredInto") == nil {
 		return false, nil
 	}
@@ -276,7 +278,7 @@ func denyDelivery(_ context.Context, _ *run, d *deed) (bool, error) {
 }
 
 // goBack takes a Turn back to its first step.
-func goBack(_ context.Context, r *run, d *deed) (bool, error) {
+func goBack(_ context.Context, r *run, d *pendingRequest) (bool, error) {
 	plan, _ := statusField(d, "turns/status", "plan").(map[string]any)
 	if plan["step"] != float64(3) {
 		return false, nil
@@ -288,7 +290,7 @@ func goBack(_ context.Context, r *run, d *deed) (bool, error) {
 }
 
 // runBoth begins the second Turn when the first one has been admitted.
-func runBoth(ctx context.Context, r *run, _ *deed) (bool, error) {
+func runBoth(ctx context.Context, r *run, _ *pendingRequest) (bool, error) {
 	session := r.seen.session(r.namespace)
 	if session.Status.ActiveTurn == nil || r.seen.turn(r.namespace, "demo-2").UID == "" {
 		return false, nil
@@ -304,7 +306,7 @@ func changeStatus(ctx context.Context, object client.Object, patch string) error
 }
 
 // statusField is a field of the status that a request changes; nil for none.
-func statusField(d *deed, path, name string) any {
+func statusField(d *pendingRequest, path, name string) any {
 	status, _ := d.patch["status"].(map[string]any)
 	if d.path != path {
 		return nil
@@ -321,7 +323,7 @@ func (b *brokenManager) breaking(
 	changed *atomic.Int32,
 ) func(http.RoundTripper, *http.Request, target) (*http.Response, error) {
 	return func(next http.RoundTripper, request *http.Request, t target) (*http.Response, error) {
-		d := &deed{target: t, method: request.Method}
+		d := &pendingRequest{target: t, method: request.Method}
 		if err := d.read(request); err != nil {
 			return nil, err
 		}
@@ -343,8 +345,8 @@ func (b *brokenManager) breaking(
 	}
 }
 
-// read takes in what a request says.
-func (d *deed) read(request *http.Request) error {
+// read decodes the body of a request.
+func (d *pendingRequest) read(request *http.Request) error {
 	if request.Body == nil {
 		return nil
 	}
@@ -366,8 +368,8 @@ func (d *deed) read(request *http.Request) error {
 	return nil
 }
 
-// write gives the request that says what the deed is now.
-func (d *deed) write(request *http.Request) (*http.Request, error) {
+// write returns the changed request.
+func (d *pendingRequest) write(request *http.Request) (*http.Request, error) {
 	request = request.Clone(request.Context())
 	if d.pretended {
 		query := request.URL.Query()
@@ -452,7 +454,7 @@ func (s *stage) catchBreaks(ctx context.Context, base []undisturbed) error {
 	return errors.Join(errs...)
 }
 
-// invariants are all that the suite holds.
+// invariants are the invariants that the suite checks.
 var invariants = []string{
 	notExecutedNeverStarted,
 	succeededStarted,
@@ -464,7 +466,7 @@ var invariants = []string{
 	podBeforeGate,
 	settledStepCloses,
 	acceptedInJournal,
-	outcomeTold,
+	outcomeRecorded,
 	paidOnce,
 	journalWhole,
 	oneConversation,

@@ -94,9 +94,9 @@ func (c *candidate) standOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.election.chronicle.note("%s stands", c.name)
+	c.election.log.note("%s stands", c.name)
 	elector.Run(klog.NewContext(life, logr.Discard()))
-	c.election.chronicle.note("%s leads no longer", c.name)
+	c.election.log.note("%s leads no longer", c.name)
 	end()
 	return c.leave(ctx, life)
 }
@@ -120,7 +120,7 @@ func (c *candidate) leave(ctx, life context.Context) error {
 	}
 	c.wire.kill(namespace)
 	e.mu.Lock()
-	e.chronicle.note("%s has ended", c.name)
+	e.log.note("%s has ended", c.name)
 	c.gone = true
 	led, successor, usurped := c.life == life, c.successor, c.usurped
 	e.mu.Unlock()
@@ -138,7 +138,7 @@ func (c *candidate) leave(ctx, life context.Context) error {
 		}
 	}
 	e.mu.Lock()
-	e.chronicle.note("%s is started again", c.name)
+	e.log.note("%s is started again", c.name)
 	c.gone, c.usurped = false, false
 	e.mu.Unlock()
 	if usurped {

@@ -29,11 +29,11 @@ const (
 	familyAct     family = "user"
 )
 
-// cell is a scenario and the faults that befall it.
+// cell is a scenario and its faults.
 type cell struct {
 	scenario int
 	family   family
-	// strikes befall the leaders, one after the other. The last leader may have none.
+	// strikes hit the leaders, one after the other. The last leader may have none.
 	strikes []strike
 	streams streamFault
 	// label names faults that are not strikes.
@@ -106,7 +106,7 @@ func (s *stage) leaders(c cell) []*process {
 }
 
 // play plays one cell. It reports whether the faults came, and changes the cell where they did not.
-func (s *stage) play(ctx context.Context, played *cell, want undisturbed) (befallen bool, err error) {
+func (s *stage) play(ctx context.Context, played *cell, want undisturbed) (struck bool, err error) {
 	c := *played
 	if c.family == familyElected || c.family == familyThree {
 		return s.playElected(ctx, played, want)
@@ -145,7 +145,7 @@ func (s *stage) play(ctx context.Context, played *cell, want undisturbed) (befal
 	}
 	var due chan struct{}
 	if c.family == familyAct {
-		// What becomes of the conversation depends on when the user interferes.
+		// The conversation depends on when the user interferes.
 		due, r.varies = make(chan struct{}), true
 	}
 	playing, stop := context.WithCancel(ctx)
@@ -153,14 +153,14 @@ func (s *stage) play(ctx context.Context, played *cell, want undisturbed) (befal
 	end := make(chan error, 1)
 	go func() { end <- r.play(playing, due) }()
 	err = s.direct(ctx, c, r, leaders, due, end)
-	if befallen = r.isBefallen(c, leaders); !befallen {
+	if struck = r.isStruck(c, leaders); !struck {
 		r.replaceMissed(played, leaders, want)
 	}
-	return befallen, r.judge(ctx, want, c, leaders, err)
+	return struck, r.judge(ctx, want, c, leaders, err)
 }
 
-// isBefallen reports whether all faults of a cell came.
-func (r *run) isBefallen(c cell, leaders []*process) bool {
+// isStruck reports whether all faults of a cell came.
+func (r *run) isStruck(c cell, leaders []*process) bool {
 	for i, p := range leaders {
 		switch {
 		case c.family == familyRivals || c.family == familyAhead:
@@ -168,7 +168,7 @@ func (r *run) isBefallen(c cell, leaders []*process) bool {
 				return false
 			}
 		case i < len(c.strikes) && c.strikes[i].fate != pass, i == 0:
-			if !p.wire.befallen(r.namespace) {
+			if !p.wire.struck(r.namespace) {
 				return false
 			}
 		}
@@ -185,20 +185,20 @@ const maxTries = 4
 func (s *stage) playUntilBefallen(ctx context.Context, c cell, want undisturbed) (try int, err error) {
 	for try := 1; try <= maxTries; try++ {
 		began, first := time.Now(), pulse.now()
-		befallen, err := s.play(ctx, &c, want)
-		say("played", c, "in", time.Since(began).Round(time.Millisecond), pulse.now()-first, "beats")
-		if befallen || err != nil {
+		struck, err := s.play(ctx, &c, want)
+		verbose("played", c, "in", time.Since(began).Round(time.Millisecond), pulse.now()-first, "beats")
+		if struck || err != nil {
 			return try, err
 		}
 	}
 	return 0, nil
 }
 
-// replaceMissed lets the strikes of a cell that did not come befall requests that came.
+// replaceMissed moves strikes whose request did not come to requests that came.
 func (r *run) replaceMissed(c *cell, leaders []*process, want undisturbed) {
 	c.strikes, c.streams.nth = slices.Clone(c.strikes), min(c.streams.nth, 1)
 	for i, p := range leaders {
-		if i >= len(c.strikes) || slices.Contains([]fate{pass, chaos}, c.strikes[i].fate) || p.wire.befallen(r.namespace) {
+		if i >= len(c.strikes) || slices.Contains([]fate{pass, chaos}, c.strikes[i].fate) || p.wire.struck(r.namespace) {
 			continue
 		}
 		at := &c.strikes[i]
@@ -334,7 +334,8 @@ func (r *run) finish(ctx context.Context, want undisturbed) error {
 	return difference(want.outcome, got)
 }
 
-// measurings is how often each scenario is run undisturbed: what comes in each of the runs can be disturbed.
+// measurings is how often each scenario is run undisturbed: requests that all these runs have in common can be
+// disturbed.
 const measurings = 2
 
 // measure runs the scenarios whose names match undisturbed, several at a time. Of the others there are no cells.

@@ -41,7 +41,7 @@ type election struct {
 	group         sync.WaitGroup
 
 	mu sync.Mutex
-	// led are those that have led, in their order.
+	// led are the candidates that have led, in order.
 	led []*candidate
 	// wakes counts how often a process that was paused went on.
 	wakes int
@@ -50,15 +50,15 @@ type election struct {
 	// strokes counts the strikes that have come, and usurped those that deleted a pod.
 	strokes, usurped int
 	errs             []error
-	// chronicle says, for people, what became of the processes.
-	chronicle chronicle
+	// log has the events of the processes.
+	log electionLog
 }
 
 // elect lets the processes stand for election. The first of them leads when it returns, and the others wait.
 func elect(ctx context.Context, r *run, strikes []strike, processes []*process) (*election, error) {
 	e := &election{
 		run: r, strikes: strikes, namespace: "managers-of-" + r.namespace,
-		began: make(chan *candidate, 64), struck: make(chan *candidate, 64), chronicle: chronicle{began: time.Now()},
+		began: make(chan *candidate, 64), struck: make(chan *candidate, 64), log: electionLog{began: time.Now()},
 	}
 	if err := user.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}); err != nil {
 		return nil, err
@@ -103,10 +103,10 @@ func (c *candidate) lead(life context.Context, end context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if life.Err() != nil {
-		e.chronicle.note("%s has lost the Lease before it learned that it had it", c.name)
+		e.log.note("%s has lost the Lease before it learned that it had it", c.name)
 		return
 	}
-	e.chronicle.note("%s leads", c.name)
+	e.log.note("%s leads", c.name)
 	if len(e.led) > 0 {
 		e.checkTakeover()
 		close(e.led[len(e.led)-1].successor)
@@ -157,7 +157,7 @@ func (c *candidate) awaitStrike(life context.Context, end context.CancelFunc, at
 	}
 	e.mu.Lock()
 	e.strokes++
-	e.chronicle.note("%s is struck: %s", c.name, at)
+	e.log.note("%s is struck: %s", c.name, at)
 	switch at.fate {
 	case die, dieAfter:
 		c.gone = true
@@ -208,7 +208,7 @@ func (e *election) wake() bool {
 		}
 		e.mu.Lock()
 		e.wakes++
-		e.chronicle.note("%s goes on", c.name)
+		e.log.note("%s goes on", c.name)
 		e.mu.Unlock()
 		c.wire.disarm(e.run.namespace)
 		woken = true
@@ -252,7 +252,7 @@ func (e *election) releaseUsurped(successor *candidate) {
 	for _, c := range e.candidates {
 		if c.usurped && c != successor {
 			c.wire.release(e.run.namespace)
-			e.chronicle.note("the request of %s goes on", c.name)
+			e.log.note("the request of %s goes on", c.name)
 		}
 	}
 }
@@ -304,7 +304,7 @@ func (e *election) inOrder() []*process {
 }
 
 // playElected plays a cell whose leaders are elected. It reports whether all faults came.
-func (s *stage) playElected(ctx context.Context, played *cell, want undisturbed) (befallen bool, err error) {
+func (s *stage) playElected(ctx context.Context, played *cell, want undisturbed) (struck bool, err error) {
 	c := *played
 	leaders := s.leaders(c)
 	r, err := newRun(ctx, scenarios[c.scenario])
@@ -322,7 +322,7 @@ func (s *stage) playElected(ctx context.Context, played *cell, want undisturbed)
 		defer e.close()
 		defer func() {
 			if err != nil {
-				err = errors.Join(err, e.chronicle.told())
+				err = errors.Join(err, e.log.report())
 			}
 		}()
 	}
@@ -338,25 +338,25 @@ func (s *stage) playElected(ctx context.Context, played *cell, want undisturbed)
 	defer stop()
 	go func() { end <- r.play(playing, nil) }()
 	err = e.direct(ctx, s, end)
-	if befallen = e.allStruck(); !befallen {
-		say("not all faults came", played, e.chronicle.told())
+	if struck = e.allStruck(); !struck {
+		verbose("not all faults came", played, e.log.report())
 		r.replaceMissed(played, e.inOrder(), want)
 	}
 	r.cuts = e.repeats()
 	if err != nil {
-		return befallen, errors.Join(err, r.verify(ctx, false), e.check(ctx))
+		return struck, errors.Join(err, r.verify(ctx, false), e.check(ctx))
 	}
 	if err := r.finish(ctx, want); err != nil {
-		return befallen, err
+		return struck, err
 	}
 	if e.wake() {
 		r.cuts = e.repeats()
 		if err := r.atRest(ctx, leaders); err != nil {
-			return befallen, err
+			return struck, err
 		}
 		if err := r.finish(ctx, want); err != nil {
-			return befallen, fmt.Errorf("when the paused leader went on: %w", err)
+			return struck, fmt.Errorf("when the paused leader went on: %w", err)
 		}
 	}
-	return befallen, e.check(ctx)
+	return struck, e.check(ctx)
 }

@@ -38,7 +38,7 @@ type history struct {
 	pods     []version[*corev1.Pod]
 	// settled is since when the newest version of each Turn shows an act step without open calls.
 	settled map[types.UID]beats
-	// milestones are what has happened, and reached is when the newest was reached.
+	// milestones were reached, the newest at reached.
 	milestones map[string]bool
 	reached    beats
 }
@@ -165,7 +165,7 @@ func (o *observer) of(namespace string) *history {
 	return h
 }
 
-// forget drops the history of a namespace, and of all that comes.
+// forget drops the history of a namespace, also the future one.
 func (o *observer) forget(namespace string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -173,7 +173,7 @@ func (o *observer) forget(namespace string) {
 	delete(o.namespaces, namespace)
 }
 
-// snapshot is what was seen so far of a namespace. Its objects are shared: they are read only.
+// snapshot returns the history of a namespace so far. Its objects are shared: they are read only.
 func (o *observer) snapshot(namespace string) history {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -201,7 +201,7 @@ func (o *observer) longestWait() string {
 	return fmt.Sprintf("%d beats", longest)
 }
 
-// milestonesOf are what an object shows to have happened. None of them comes twice: an object that changes back and
+// milestonesOf returns the milestones that an object shows. None of them comes twice: an object that changes back and
 // forth makes no progress.
 func milestonesOf(deleted bool, object client.Object) []string {
 	uid := string(object.GetUID())

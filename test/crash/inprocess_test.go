@@ -146,17 +146,17 @@ func TestInvariantsCatchABrokenRuntimeInProcess(t *testing.T) {
 		dies               bool
 		invariant, message string
 	}{
-		"nothing is broken":                 {change: whole, tool: pay},
-		"nothing is broken, and it dies":    {change: whole, tool: pay, dies: true},
-		"nothing is broken, and it is told": {change: whole, tool: approved(pay.DeepCopy())},
-		"what ran was not executed": {func(s *journal.Entry) bool {
+		"nothing is broken":                              {change: whole, tool: pay},
+		"nothing is broken, and it dies":                 {change: whole, tool: pay, dies: true},
+		"nothing is broken, and its outcome is recorded": {change: whole, tool: approved(pay.DeepCopy())},
+		"a call that ran is recorded as not executed": {func(s *journal.Entry) bool {
 			changeSettled(s, func(c *v1alpha1.ToolCall) { c.State = v1alpha1.ToolCallStateNotExecuted })
 			return true
 		}, pay, false, notExecutedNeverStarted, "was not executed"},
 		"it writes no claim before it starts a call": {func(s *journal.Entry) bool {
 			return s.Claimed == nil
 		}, pay, true, startedOnce, "started 2 times"},
-		"it starts what was not approved": {func(s *journal.Entry) bool {
+		"it starts a call without approval": {func(s *journal.Entry) bool {
 			if s.Settled != nil {
 				s.Settled.Decision = v1alpha1.DecisionReject
 			}

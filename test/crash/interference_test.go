@@ -282,7 +282,7 @@ func approved(tool *v1alpha1.Tool) *v1alpha1.Tool {
 	return tool
 }
 
-// thinking is a script that calls the tools of one step after the other, and then says the text.
+// thinking is a script that calls the tools of one step after the other, and then responds with the text.
 func thinking(text string, steps ...[]string) v1alpha1.Simulation {
 	var sequence []v1alpha1.SimulatedStep
 	for _, names := range steps {

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// closing is what the journal says of the calls of one act step.
+// closing is the end of one act step and of its calls, as the journal has it.
 type closing struct {
 	turn     v1alpha1.JournalTurn
 	revision int64
@@ -36,8 +36,8 @@ func (e *evidence) closings() []closing {
 	return found
 }
 
-// checkCalls holds what the journal says of calls against what was started.
-func (e *evidence) checkCalls(v *verdict) {
+// checkCalls compares the calls in the journal with the containers and requests that were started.
+func (e *evidence) checkCalls(v *findings) {
 	for _, closed := range e.closings() {
 		for _, call := range closed.calls {
 			e.checkCall(v, closed, call)
@@ -91,7 +91,7 @@ func (e *evidence) startsOf(uid types.UID, call callKey) int {
 	}
 }
 
-func (e *evidence) checkCall(v *verdict, closed closing, call v1alpha1.ToolCall) {
+func (e *evidence) checkCall(v *findings, closed closing, call v1alpha1.ToolCall) {
 	n := e.startsOf(closed.turn.UID, callKey{call.ID, call.Executor})
 	runs := call.Executor == v1alpha1.ToolExecutorJob || call.Executor == v1alpha1.ToolExecutorHTTP
 	switch {
@@ -132,7 +132,7 @@ func (e *evidence) checkCall(v *verdict, closed closing, call v1alpha1.ToolCall)
 }
 
 // checkApprovals holds that what needs approval starts when the journal has the approval.
-func (e *evidence) checkApprovals(v *verdict, uid types.UID, versions []version[*v1alpha1.Turn]) {
+func (e *evidence) checkApprovals(v *findings, uid types.UID, versions []version[*v1alpha1.Turn]) {
 	for _, at := range versions {
 		for _, call := range at.object.Status.ToolCalls {
 			if call.Policy != v1alpha1.ToolPolicyRequiresApproval {

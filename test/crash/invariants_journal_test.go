@@ -16,7 +16,7 @@ import (
 )
 
 // checkResults holds that an accepted ToolResult is in the journal, and that no later entry denies it.
-func (e *evidence) checkResults(v *verdict) {
+func (e *evidence) checkResults(v *findings) {
 	seen := map[types.UID]bool{}
 	for _, at := range e.results {
 		result := at.object
@@ -50,7 +50,7 @@ func names(s *journal.Entry, uid types.UID) bool {
 	})
 }
 
-func (e *evidence) checkNotDenied(v *verdict, result *v1alpha1.ToolResult) {
+func (e *evidence) checkNotDenied(v *findings, result *v1alpha1.ToolResult) {
 	for _, closed := range e.closings() {
 		if closed.turn.Name != result.Spec.TurnRef.Name ||
 			(result.Spec.TurnRef.UID != "" && closed.turn.UID != result.Spec.TurnRef.UID) {
@@ -59,23 +59,23 @@ func (e *evidence) checkNotDenied(v *verdict, result *v1alpha1.ToolResult) {
 		if result.CreationTimestamp.After(closed.entry.Time.Time.Add(2 * 1e9)) {
 			continue
 		}
-		if said, ok := toldOf(closed.entry, result.Spec.CallID); ok && !agrees(said, result) {
+		if completed, ok := completedIn(closed.entry, result.Spec.CallID); ok && !agrees(completed, result) {
 			v.fail(
 				acceptedInJournal,
-				"ToolResult %s was accepted, and entry %d tells the model of call %s: success %t, result %q, error %q",
+				"ToolResult %s was accepted, and entry %d has call %s with success %t, result %q, error %q",
 				result.Name,
 				closed.entry.Ordinal,
 				result.Spec.CallID,
-				said.Success,
-				textOf(said),
-				said.Error,
+				completed.Success,
+				textOf(completed),
+				completed.Error,
 			)
 		}
 	}
 }
 
-// toldOf is what an entry tells of a call.
-func toldOf(entry *journal.Entry, call string) (event.ToolCompleted, bool) {
+// completedIn returns the event of an entry that completes a call.
+func completedIn(entry *journal.Entry, call string) (event.ToolCompleted, bool) {
 	for _, e := range entry.Events {
 		var data event.ToolCompleted
 		if e.Type == event.TypeToolCompleted && e.Data != nil && json.Unmarshal(e.Data.Raw, &data) == nil &&
@@ -86,30 +86,30 @@ func toldOf(entry *journal.Entry, call string) (event.ToolCompleted, bool) {
 	return event.ToolCompleted{}, false
 }
 
-func textOf(said event.ToolCompleted) string {
+func textOf(completed event.ToolCompleted) string {
 	var text strings.Builder
-	for _, part := range said.Result {
+	for _, part := range completed.Result {
 		text.WriteString(part.Text)
 	}
 	return text.String()
 }
 
-// agrees reports whether the model was told what the ToolResult says. An approved call has a result of its own.
-func agrees(said event.ToolCompleted, result *v1alpha1.ToolResult) bool {
+// agrees reports whether the model received the text of the ToolResult. An approved call has a result of its own.
+func agrees(completed event.ToolCompleted, result *v1alpha1.ToolResult) bool {
 	switch {
 	case result.Spec.Result != nil:
-		return said.Success && textOf(said) == *result.Spec.Result
+		return completed.Success && textOf(completed) == *result.Spec.Result
 	case result.Spec.Error != nil:
-		return !said.Success
+		return !completed.Success
 	case result.Spec.Decision == v1alpha1.DecisionReject:
-		return !said.Success
+		return !completed.Success
 	default:
 		return true
 	}
 }
 
 // checkModelCalls holds that no money is spent twice without a reason.
-func (e *evidence) checkModelCalls(v *verdict) {
+func (e *evidence) checkModelCalls(v *findings) {
 	extra := 0
 	var lines []string
 	for _, uid := range e.uids() {
@@ -139,7 +139,7 @@ func (e *evidence) checkModelCalls(v *verdict) {
 }
 
 // checkJournals holds the form of each Session's journal.
-func (e *evidence) checkJournals(v *verdict) {
+func (e *evidence) checkJournals(v *findings) {
 	journals := map[types.UID][]journal.Entry{}
 	for _, at := range e.entries {
 		if owners := at.object.OwnerReferences; len(owners) > 0 && !at.deleted {
@@ -176,7 +176,7 @@ func isWithdrawal(entry *journal.Entry) bool {
 
 // checkJournal holds the form of a journal: no gap, one final entry for each step of a Turn, one Turn after the other,
 // each up to its end.
-func checkJournal(v *verdict, entries []journal.Entry, whole bool) {
+func checkJournal(v *findings, entries []journal.Entry, whole bool) {
 	slices.SortFunc(entries, func(a, b journal.Entry) int { return int(a.Ordinal - b.Ordinal) })
 	var open string
 	var last int32

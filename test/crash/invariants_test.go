@@ -38,8 +38,8 @@ const (
 	settledStepCloses = "SettledStepCloses"
 	// acceptedInJournal: an accepted ToolResult is in the journal before, and in the entry that closes the step.
 	acceptedInJournal = "AcceptedInJournal"
-	// outcomeTold: the entry that closes a step tells of a call what the journal had of it before.
-	outcomeTold = "OutcomeTold"
+	// outcomeRecorded: the entry that closes a step has the outcomes of calls that the journal had recorded before.
+	outcomeRecorded = "OutcomeRecorded"
 	// paidOnce: a process calls a model once for a step, and another one calls it again only where a process is gone, or
 	// two lead.
 	paidOnce = "PaidOnce"
@@ -55,7 +55,7 @@ const (
 	oneRuns = "OneRuns"
 )
 
-// evidence is all that the invariants are judged by.
+// evidence is the input of the invariants.
 type evidence struct {
 	history
 	// requests is how often an HTTP call was started, by its idempotency key.
@@ -70,19 +70,19 @@ type evidence struct {
 	whole bool
 }
 
-// verdict collects violations.
-type verdict struct{ errs []error }
+// findings collects violations.
+type findings struct{ errs []error }
 
-func (v *verdict) fail(invariant, format string, arguments ...any) {
+func (v *findings) fail(invariant, format string, arguments ...any) {
 	if !slices.Contains(invariants, invariant) {
 		panic(invariant + " is not in the list of invariants")
 	}
 	v.errs = append(v.errs, fmt.Errorf(invariant+": "+format, arguments...))
 }
 
-// violations are all that the evidence shows that must never be.
+// violations returns the violations of the invariants.
 func (e *evidence) violations() error {
-	v := &verdict{}
+	v := &findings{}
 	e.checkStatus(v)
 	e.checkEntriesFirst(v)
 	e.checkReleases(v)
@@ -118,8 +118,8 @@ func (e *evidence) uids() []types.UID {
 	return uids
 }
 
-// checkStatus holds what is true of each status and the one before it.
-func (e *evidence) checkStatus(v *verdict) {
+// checkStatus checks each status against the one before it.
+func (e *evidence) checkStatus(v *findings) {
 	live := map[types.UID]*v1alpha1.Turn{}
 	for _, at := range e.turns {
 		after, before := at.object, live[at.object.UID]
@@ -155,7 +155,7 @@ func (e *evidence) checkStatus(v *verdict) {
 	}
 }
 
-func (e *evidence) checkPodsKept(v *verdict, before, after *v1alpha1.Turn) {
+func (e *evidence) checkPodsKept(v *findings, before, after *v1alpha1.Turn) {
 	for i := range min(len(before.Status.ToolCalls), len(after.Status.ToolCalls)) {
 		was, is := before.Status.ToolCalls[i], after.Status.ToolCalls[i]
 		if was.PodUID != "" && was.PodUID != is.PodUID && was.SideEffect == v1alpha1.SideEffectAtMostOnce {
@@ -210,8 +210,8 @@ func recalled(turn *v1alpha1.Turn) bool {
 
 const forever = int64(1) << 62
 
-// checkEntriesFirst holds that no status shows what the journal does not have yet.
-func (e *evidence) checkEntriesFirst(v *verdict) {
+// checkEntriesFirst checks that no status is ahead of the journal.
+func (e *evidence) checkEntriesFirst(v *findings) {
 	for _, uid := range e.uids() {
 		shown := int32(1)
 		finished := false
@@ -276,8 +276,8 @@ func (e *evidence) hasEntries(uid types.UID) bool {
 	})
 }
 
-// checkReleases holds what is true of the active Turns of each Session.
-func (e *evidence) checkReleases(v *verdict) {
+// checkReleases checks the active Turns of each Session.
+func (e *evidence) checkReleases(v *findings) {
 	active := map[types.UID]*v1alpha1.ActiveTurn{}
 	for _, at := range e.sessions {
 		session := at.object
@@ -343,7 +343,7 @@ func callOf(o client.Object) (turn types.UID, step, call, attempt string) {
 }
 
 // checkJobs holds that each Job was planned before it was made.
-func (e *evidence) checkJobs(v *verdict) {
+func (e *evidence) checkJobs(v *findings) {
 	seen := map[types.UID]bool{}
 	for _, at := range e.jobs {
 		uid, ofStep, ofCall, attempt := callOf(at.object)
@@ -396,7 +396,7 @@ func hasStarted(pod *corev1.Pod) bool {
 }
 
 // checkPods holds that no pod of an AtMostOnce call is let go before the status names it.
-func (e *evidence) checkPods(v *verdict) {
+func (e *evidence) checkPods(v *findings) {
 	open := map[types.UID]bool{}
 	for _, at := range e.pods {
 		uid, _, call, _ := callOf(at.object)

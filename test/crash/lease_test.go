@@ -104,8 +104,8 @@ func (f *fakeLock) Update(_ context.Context, record resourcelock.LeaderElectionR
 	return nil
 }
 
-// A manager that goes on trying when it has lost its Lease, and one that releases the Lease of its successor, are told
-// from one that gives its own up.
+// The witness distinguishes a manager that releases its own Lease from one that goes on trying when it has lost the
+// Lease, and from one that releases that of its successor.
 func TestTheWitnessOfALeaseCatchesABrokenManager(t *testing.T) {
 	ctx := t.Context()
 	for name, test := range map[string]struct {

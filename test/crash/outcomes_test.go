@@ -106,8 +106,8 @@ func onceKept(do func(context.Context, *run) error, calls ...string) func(contex
 	}
 }
 
-// checkOutcomes holds that the entry which closes a step tells of a call what the journal had of it before.
-func (e *evidence) checkOutcomes(v *verdict) {
+// checkOutcomes checks that the entry that closes a step has the outcomes that the journal had recorded before.
+func (e *evidence) checkOutcomes(v *findings) {
 	for _, closed := range e.closings() {
 		if end := closed.entry.Transition.Error; end != nil && end.Code == v1alpha1.ErrorCodeJournalFull {
 			continue // The journal has room for the start of each text only.
@@ -126,23 +126,23 @@ func (e *evidence) checkOutcomes(v *verdict) {
 			}
 		}
 		for id, call := range first {
-			said, ok := toldOf(closed.entry, id)
+			completed, ok := completedIn(closed.entry, id)
 			if !ok {
 				continue // Several entries hold it.
 			}
-			if said.Success != (call.State == v1alpha1.ToolCallStateSucceeded) ||
-				(call.Result != nil && textOf(said) != *call.Result) {
+			if completed.Success != (call.State == v1alpha1.ToolCallStateSucceeded) ||
+				(call.Result != nil && textOf(completed) != *call.Result) {
 				v.fail(
-					outcomeTold,
-					"the journal had call %s of Turn %s as %s before, and entry %d tells the model: success %t, result %.80q, error "+
+					outcomeRecorded,
+					"the journal had call %s of Turn %s as %s before, and entry %d has success %t, result %.80q, error "+
 						"%.80q",
 					id,
 					closed.turn.Name,
 					call.State,
 					closed.entry.Ordinal,
-					said.Success,
-					textOf(said),
-					said.Error,
+					completed.Success,
+					textOf(completed),
+					completed.Error,
 				)
 			}
 		}

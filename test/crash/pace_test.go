@@ -49,7 +49,7 @@ func (h *heart) start(ctx context.Context, c client.WithWatch) error {
 	go func() {
 		for ctx.Err() == nil {
 			if err := h.beat(ctx, c); err != nil && ctx.Err() == nil {
-				say("the pulse skips:", err)
+				verbose("the pulse skips:", err)
 			}
 		}
 	}()
@@ -147,7 +147,7 @@ func awaitProgress(ctx context.Context, patience beats, made func() progress, co
 	}
 }
 
-// What comes when a run is over is no part of it: neither its history nor its progress.
+// Events that arrive after the end of a run belong neither to its history nor to its progress.
 func TestAnObserverIgnoresRunsThatAreOver(t *testing.T) {
 	o := &observer{namespaces: map[string]*history{}, over: map[string]bool{}}
 	turn := &v1alpha1.Turn{

@@ -153,7 +153,7 @@ func (r *run) play(ctx context.Context, due <-chan struct{}) error {
 	alone := due != nil || r.expires > 0
 	if r.drive != nil && !alone {
 		if err := r.drive(driving, r); err != nil {
-			return fmt.Errorf("what the user does: %w", err)
+			return fmt.Errorf("acting as the user: %w", err)
 		}
 	}
 	if r.drive != nil && alone {
@@ -240,7 +240,7 @@ func (r *run) isOver() error {
 			continue // It waits for a Turn that may be created again.
 		}
 		if len(result.Status.Conditions) == 0 || result.Status.Conditions[0].Status == metav1.ConditionUnknown {
-			return fmt.Errorf("nothing was said of ToolResult %s", result.Name)
+			return fmt.Errorf("ToolResult %s has no Accepted condition", result.Name)
 		}
 	}
 	begun := func(name string) bool {
@@ -262,7 +262,7 @@ func callsOf(turn *v1alpha1.Turn) string {
 	return strings.Join(calls, ", ")
 }
 
-// outcome says in lines what became of the run: all that must be the same whatever was disturbed.
+// outcome returns the result of the run in lines: it must be the same with every disturbance.
 func (r *run) outcome(ctx context.Context) ([]string, error) {
 	var lines []string
 	note := func(format string, arguments ...any) { lines = append(lines, fmt.Sprintf(format, arguments...)) }
@@ -371,7 +371,7 @@ func (r *run) verify(ctx context.Context, whole bool) error {
 	return errors.Join(errs...)
 }
 
-// evidence is what was seen of the run so far.
+// evidence returns the evidence of the run so far.
 func (r *run) evidence(whole bool) *evidence {
 	e := &evidence{history: r.seen.snapshot(r.namespace), repeats: r.cuts, whole: whole}
 	e.requests = func(key string) int { return web.started(r.namespace, key) }
@@ -407,7 +407,7 @@ func (r *run) noJobs(ctx context.Context) error {
 	return nil
 }
 
-// difference says how two outcomes differ; nil when they do not.
+// difference returns an error with the difference of two outcomes; nil when they are equal.
 func difference(want, got []string) error {
 	if slices.Equal(want, got) {
 		return nil
@@ -433,7 +433,7 @@ func short(line string) string {
 	return line[:min(len(line), 1000)]
 }
 
-// toolPlayers lets each run say what its tools give.
+// toolPlayers has the functions that stand for the tools of each run.
 type toolPlayers struct {
 	mu   sync.Mutex
 	runs map[string]*run

@@ -27,15 +27,15 @@ type scenario struct {
 	turns []string
 	// spec adds to the spec of the Turns; nil for nothing.
 	spec func(*v1alpha1.TurnSpec)
-	// tool says what a tool gives; nil for the id of its call.
+	// tool returns the result of a tool; nil for the id of its call.
 	tool func(r *run, call capstantest.Call) string
-	// drive is what the user does while the Turns run; nil for nothing.
+	// drive acts as the user while the Turns run; nil for nothing.
 	drive func(ctx context.Context, r *run) error
-	// respond is what an HTTP tool responds with; nil for the same text.
+	// respond returns the response of an HTTP tool; nil for the same text.
 	respond func(ctx context.Context, r *run, tool string) string
 	// session adds to the spec of the Session; nil for nothing.
 	session func(*v1alpha1.SessionSpec)
-	// act is how the user interferes; nil if not. Scenarios that have it are also run with the interference at each
+	// act is the user's interference; nil for none. Scenarios that have it are also run with the interference at each
 	// request.
 	act func(ctx context.Context, r *run) error
 	// ripe reports whether the natural moment to interfere has come.

@@ -19,7 +19,7 @@ type streamFault struct {
 	late map[string]time.Duration
 	// twice repeats every event.
 	twice bool
-	// gap is a resource whose events are dropped, from the nth on, until the watch is told that its version is too old
+	// gap is a resource whose events are dropped, from the nth on, until the watch fails because its version is too old
 	// (410).
 	gap string
 	nth int
@@ -43,7 +43,7 @@ type feed struct {
 	resource string
 	// kept are the newest events of the objects of namespaces that are not shown.
 	kept map[string][]frame
-	// queue are events that the reader has not had yet, and wake tells it of more.
+	// queue has the events that are not read yet, and wake is notified of new ones.
 	queue [][]byte
 	wake  chan struct{}
 	// late are events that are kept back for a while, in their order.
@@ -122,7 +122,7 @@ func (b *streamBody) receive() {
 		b.wire.mu.Lock()
 		if err != nil || b.ended {
 			b.ended = true
-			b.feed.tell()
+			b.feed.notify()
 			b.wire.mu.Unlock()
 			return
 		}
@@ -247,10 +247,10 @@ func (f *feed) keep(e frame) {
 // push hands an event to the reader.
 func (f *feed) push(raw []byte) {
 	f.queue = append(f.queue, raw)
-	f.tell()
+	f.notify()
 }
 
-func (f *feed) tell() {
+func (f *feed) notify() {
 	select {
 	case f.wake <- struct{}{}:
 	default:

@@ -170,9 +170,9 @@ func setting(name string, otherwise int64) int64 {
 
 // tally counts cells, and collects what is wrong.
 type tally struct {
-	mu              sync.Mutex
-	cells, befallen map[string]int
-	byScenario      map[string]int
+	mu            sync.Mutex
+	cells, struck map[string]int
+	byScenario    map[string]int
 	// again counts cells that were played more than once until their faults came, and missed names those whose faults
 	// never came.
 	again  int
@@ -187,24 +187,24 @@ func (t *tally) add(c cell, try int, err error) {
 	t.cells[c.kind()]++
 	t.byScenario[scenarios[c.scenario].name]++
 	if try > 0 {
-		t.befallen[c.kind()]++
+		t.struck[c.kind()]++
 	} else {
 		t.missed = append(t.missed, c.String())
-		say("MISSED", c)
+		verbose("MISSED", c)
 	}
 	if try > 1 {
 		t.again++
-		say("came in try", try, c)
+		verbose("came in try", try, c)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s:\n%w", c, err)
 		t.errs = append(t.errs, err)
-		say("WRONG", err)
+		verbose("WRONG", err)
 	}
 }
 
-// say tells at once, for those who wait.
-func say(what ...any) {
+// verbose prints progress at once if FAULT_VERBOSE is set.
+func verbose(what ...any) {
 	if os.Getenv("FAULT_VERBOSE") != "" {
 		fmt.Println(what...)
 	}
@@ -213,13 +213,13 @@ func say(what ...any) {
 // histogram is how many cells of each kind there were, and in how many all faults came: they changed the outcome of a
 // request, or the way of an event.
 func (t *tally) histogram() string {
-	text := fmt.Sprintf("%8s %8s  %s\n", "cells", "befallen", "fault")
-	cells, befallen := 0, 0
+	text := fmt.Sprintf("%8s %8s  %s\n", "cells", "struck", "fault")
+	cells, struck := 0, 0
 	for _, kind := range slices.Sorted(maps.Keys(t.cells)) {
-		text += fmt.Sprintf("%8d %8d  %s\n", t.cells[kind], t.befallen[kind], kind)
-		cells, befallen = cells+t.cells[kind], befallen+t.befallen[kind]
+		text += fmt.Sprintf("%8d %8d  %s\n", t.cells[kind], t.struck[kind], kind)
+		cells, struck = cells+t.cells[kind], struck+t.struck[kind]
 	}
-	text += fmt.Sprintf("%8d %8d  in all\n\n%8s  %s\n", cells, befallen, "cells", "scenario")
+	text += fmt.Sprintf("%8d %8d  in all\n\n%8s  %s\n", cells, struck, "cells", "scenario")
 	for _, name := range slices.Sorted(maps.Keys(t.byScenario)) {
 		text += fmt.Sprintf("%8d  %s\n", t.byScenario[name], name)
 	}
@@ -240,19 +240,19 @@ var _ = Describe("Faults", func() {
 			ahead:  startProcess(false, clocksApart),
 			lossy:  startProcess(false, 0),
 		}
-		t := &tally{cells: map[string]int{}, befallen: map[string]int{}, byScenario: map[string]int{}}
+		t := &tally{cells: map[string]int{}, struck: map[string]int{}, byScenario: map[string]int{}}
 
 		By("running each scenario undisturbed")
 		base := s.measure(ctx, expression("FAULT_SCENARIOS"))
 		for i, b := range base {
 			if b.err != nil {
 				t.errs = append(t.errs, fmt.Errorf("undisturbed | %s:\n%w", scenarios[i].name, b.err))
-				say("WRONG undisturbed |", scenarios[i].name, b.err)
+				verbose("WRONG undisturbed |", scenarios[i].name, b.err)
 			}
 			if len(b.writes) == 0 {
 				continue
 			}
-			say(
+			verbose(
 				"measured",
 				scenarios[i].name,
 				len(b.writes),
@@ -271,7 +271,7 @@ var _ = Describe("Faults", func() {
 			chosen = sample(chosen, size, uint64(seed))
 		}
 		chosen = slices.Repeat(chosen, int(setting("FAULT_REPEAT", 1)))
-		say(
+		verbose(
 			fmt.Sprintf(
 				"seed %d: %d of %d cells, measured in %s",
 				seed,
@@ -316,7 +316,7 @@ func expression(name string) *regexp.Regexp {
 	return e
 }
 
-// defaultSize is how many cells are chosen unless FAULT_CELLS says so: all that FAULT_FOCUS matches.
+// defaultSize is the number of cells without FAULT_CELLS: all that FAULT_FOCUS matches.
 func defaultSize() int64 {
 	if os.Getenv("FAULT_FOCUS") != "" {
 		return 0

@@ -106,13 +106,13 @@ type line struct {
 	isCut bool
 	// released is closed when requests that are held back may go on.
 	released chan struct{}
-	// full is until when a quota is full, and of what.
+	// full is the time until which the quota of resource is full.
 	full     time.Time
 	resource string
 	// random is for chaos, and failed how many requests it has disturbed.
 	random *rand.Rand
 	failed int
-	// inFlight are the requests under way that are not held back.
+	// inFlight is the number of requests in progress that are not held back.
 	inFlight int
 	last     time.Time
 
@@ -123,7 +123,7 @@ type line struct {
 	streams streamFault
 	// bent carries requests instead of the connection; nil for none.
 	bent func(next http.RoundTripper, r *http.Request, t target) (*http.Response, error)
-	// disturbed counts the events that a fault of the streams has befallen.
+	// disturbed counts the events that a fault of the streams has disturbed.
 	disturbed int
 }
 
@@ -166,7 +166,7 @@ func (w *wire) arm(namespace string, s strike) {
 	l.random = chaotic(s.nth)
 }
 
-// disarm disturbs nothing from now on, lets all go on that is held back, and shows the namespace.
+// disarm ends the disturbance, releases the requests that are held back, and shows the namespace.
 func (w *wire) disarm(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,8 +194,8 @@ func (w *wire) frozen(namespace string) <-chan struct{} {
 	return nil
 }
 
-// heldBack is closed when what is held back of a namespace goes on: all of it, or the request at which the process was
-// usurped; nil if nothing is.
+// heldBack is closed when the requests of a namespace that are held back go on: all of them, or the one at which the
+// process was usurped; nil if none is held back.
 func (w *wire) heldBack(namespace string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,8 +212,8 @@ func (w *wire) release(namespace string) {
 	w.of(namespace).goOn()
 }
 
-// goOn lets go on what is held back, if it does not already: a leader that lost its Lease meanwhile leads in a new
-// term.
+// goOn releases the requests that are held back, unless that has been done: a leader that lost its Lease meanwhile
+// leads in a new term.
 func (l *line) goOn() {
 	select {
 	case <-l.released:
@@ -236,16 +236,15 @@ func (w *wire) cutOf(namespace string) <-chan struct{} {
 	return w.of(namespace).cut
 }
 
-// befallen reports whether the fault of a namespace has come.
-func (w *wire) befallen(namespace string) bool {
+// struck reports whether the fault of a namespace has come.
+func (w *wire) struck(namespace string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.of(namespace)
 	return l.isCut || l.failed > 0 || l.disturbed > 0
 }
 
-// quiet reports whether nothing was asked of the API server for a while, and nothing is under way but what is held
-// back.
+// quiet reports whether no request was sent for a while, and none is in progress except those that are held back.
 func (w *wire) quiet(namespace string, d time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -376,7 +375,7 @@ func (w *wire) carry(next http.RoundTripper, r *http.Request, t target) (*http.R
 	return next.RoundTrip(r)
 }
 
-// wait keeps a request back until the channel is closed or its caller gives up.
+// wait keeps a request back until the channel is closed or its caller abandons it.
 func (w *wire) wait(r *http.Request, namespace string, until <-chan struct{}) error {
 	w.begin(namespace, -1)
 	defer w.begin(namespace, 1)
@@ -396,7 +395,7 @@ func (w *wire) begin(namespace string, n int) {
 	l.last = time.Now()
 }
 
-// fateOf counts a request and says what becomes of it, and for one that is held back, until when.
+// fateOf counts a request and returns its fate, and for one that is held back, the channel that releases it.
 func (w *wire) fateOf(r *http.Request, t target) (fate, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -50,10 +50,10 @@ var _ = Describe("Tools that need approval", func() {
 			Expect(jobsIn(ctx, namespace)).To(BeEmpty())
 
 			forged := decide(namespace, "1-0", v1alpha1.DecisionApprove)
-			forged.Spec.SubmittedBy = "somebody-else"
+			forged.Spec.SubmittedBy = "another-user"
 			Expect(api.Create(ctx, forged)).To(MatchError(ContainSubstring("submittedBy must be your own user name")))
 			create(ctx, decide(namespace, "1-0", v1alpha1.DecisionApprove))
-			Eventually(ctx, verdict(namespace, "decision-1-0")).Should(HavePrefix("True Accepted: The call was approved."))
+			Eventually(ctx, acceptance(namespace, "decision-1-0")).Should(HavePrefix("True Accepted: The call was approved."))
 			Eventually(ctx, turn(namespace, "demo-1")).Should(And(
 				capstantest.HaveToolCall("count", v1alpha1.ToolCallStateSucceeded), capstantest.WaitForApproval("other")))
 

@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-// unknown is what the model is told of every call that may have done anything.
+// unknown is in the text for the model about every call that may have had an effect.
 const unknown = "The outcome of this tool call is unknown"
 
 // forLong are the arguments of a tool that does not end before the spec.
@@ -40,7 +40,7 @@ var _ = Describe("A tool call that has started", func() {
 			given:  arguments{"code": 7, "stderr": "no such city"},
 			state:  v1alpha1.ToolCallStateFailed,
 			reason: v1alpha1.ToolCallReasonExitCode,
-			told:   []string{"exit code 7", "no such city"},
+			texts:  []string{"exit code 7", "no such city"},
 			limit:  atOnce,
 		}),
 		Entry("a signal that the tool sends to itself", SpecTimeout(specLimit), callOutcome{
@@ -48,7 +48,7 @@ var _ = Describe("A tool call that has started", func() {
 			given:  arguments{"number": 9},
 			state:  v1alpha1.ToolCallStateFailed,
 			reason: v1alpha1.ToolCallReasonExitCode,
-			told:   []string{"terminated by signal 9"},
+			texts:  []string{"terminated by signal 9"},
 			limit:  atOnce,
 		}),
 		Entry("its timeout", SpecTimeout(specLimit), callOutcome{
@@ -56,7 +56,7 @@ var _ = Describe("A tool call that has started", func() {
 			given:  forLong,
 			state:  v1alpha1.ToolCallStateFailed,
 			reason: v1alpha1.ToolCallReasonTimeout,
-			told:   []string{"it was stopped after 2s"},
+			texts:  []string{"it was stopped after 2s"},
 			limit:  atOnce,
 		}),
 		Entry("memory above its limit (Pure)", SpecTimeout(specLimit), callOutcome{
@@ -64,7 +64,7 @@ var _ = Describe("A tool call that has started", func() {
 			given:  arguments{"mib": 512},
 			state:  v1alpha1.ToolCallStateFailed,
 			reason: v1alpha1.ToolCallReasonOOMKilled,
-			told:   []string{"it used more memory than its limit"},
+			texts:  []string{"it used more memory than its limit"},
 			limit:  atOnce,
 		}),
 		Entry("memory above its limit (AtMostOnce)", SpecTimeout(specLimit), callOutcome{
@@ -72,14 +72,14 @@ var _ = Describe("A tool call that has started", func() {
 			given:  arguments{"mib": 512},
 			state:  v1alpha1.ToolCallStateFailed,
 			reason: v1alpha1.ToolCallReasonOOMKilled,
-			told:   []string{"it used more memory than its limit"},
+			texts:  []string{"it used more memory than its limit"},
 			limit:  atOnce,
 		}),
 	)
 
 	DescribeTable(
 		"with side effect AtMostOnce has an unknown outcome when",
-		func(ctx SpecContext, reason, told string, meddle func(context.Context, *v1alpha1.Turn)) {
+		func(ctx SpecContext, reason, text string, meddle func(context.Context, *v1alpha1.Turn)) {
 			w := newToolServer(ctx)
 			w.hold("work")
 			e := callOutcome{
@@ -91,7 +91,7 @@ var _ = Describe("A tool call that has started", func() {
 				},
 				state:  v1alpha1.ToolCallStateUnknown,
 				reason: reason,
-				told:   []string{unknown, told, "It was not run again."},
+				texts:  []string{unknown, text, "It was not run again."},
 				limit:  atOnce,
 			}
 			answer := e.play(ctx)

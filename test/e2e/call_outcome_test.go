@@ -32,11 +32,11 @@ type callOutcome struct {
 	before func(ctx context.Context, namespace string)
 	// meddle disturbs the call while it is under way.
 	meddle func(ctx context.Context, turn *v1alpha1.Turn)
-	// state and reason are what the status shows in the end.
+	// state and reason are those in the final status.
 	state  v1alpha1.ToolCallState
 	reason string
-	// told is what the model reads, in parts.
-	told []string
+	// texts has parts of the text for the model.
+	texts []string
 	// limit is how long the Turn may take. Default: patience.
 	limit time.Duration
 	// noJob reports whether there is never a Job.
@@ -58,7 +58,7 @@ func (e callOutcome) play(ctx context.Context) *v1alpha1.Turn {
 	}
 	answer := succeeded(ctx, namespace, "demo-1")
 	took := time.Since(began)
-	expectEnding(ctx, answer, name, e.state, e.reason, e.told...)
+	expectEnding(ctx, answer, name, e.state, e.reason, e.texts...)
 	Expect(counted(ctx, e.state, e.reason)).To(BeNumerically(">", before), "the manager's metric")
 	show("answered after", took.Round(time.Millisecond).String())
 	if e.limit > 0 {
@@ -70,14 +70,14 @@ func (e callOutcome) play(ctx context.Context) *v1alpha1.Turn {
 	return answer
 }
 
-// expectEnding checks what the status, the log and the model say of a call that did not succeed.
+// expectEnding checks a call that did not succeed in the status, in the journal and in the text for the model.
 func expectEnding(
 	ctx context.Context,
 	answer *v1alpha1.Turn,
 	tool string,
 	state v1alpha1.ToolCallState,
 	reason string,
-	told ...string,
+	texts ...string,
 ) {
 	GinkgoHelper()
 	made, logged := callOf(answer, tool), outcomes(ctx, answer)[tool]
@@ -86,10 +86,10 @@ func expectEnding(
 	Expect(fmt.Sprintf("%s %s", made.State, made.Reason)).To(Equal(fmt.Sprintf("%s %s", state, reason)))
 	Expect(logged.Success).To(BeFalse())
 	Expect(logged.Status).NotTo(Equal(event.StatusSuccess))
-	for _, words := range told {
+	for _, words := range texts {
 		Expect(logged.Error).To(ContainSubstring(words))
 	}
-	Expect(answer.Status.Output).To(ContainSubstring(logged.Error), "what the model read is not what the log has")
+	Expect(answer.Status.Output).To(ContainSubstring(logged.Error), "the model did not read the error in the journal")
 }
 
 // counted is how many tool calls, run as Jobs, the manager has counted that ended so.
@@ -107,7 +107,7 @@ func counted(ctx context.Context, state v1alpha1.ToolCallState, reason string) f
 	return count
 }
 
-// managerMetrics is what Prometheus would read of the manager that leads. It works without the node.
+// managerMetrics returns the metrics of the manager that leads. It works without the node.
 func managerMetrics(ctx context.Context) string {
 	GinkgoHelper()
 	lease := &coordinationv1.Lease{}

@@ -67,7 +67,7 @@ var _ = Describe("kubectl", func() {
 			for _, namespace := range []string{"default", "kube-system", managerNamespace} {
 				rights := kubectl(ctx, "auth", "can-i", "--list", "--as", account, "--namespace", namespace)
 				if namespace == managerNamespace {
-					show("what the manager may do in its own namespace", "\n"+rights)
+					show("the manager's rights in its own namespace", "\n"+rights)
 				}
 				lines := strings.Split(strings.TrimSpace(rights), "\n")
 				Expect(

@@ -54,22 +54,22 @@ var _ = Describe("Client tools", func() {
 			Expect(condition.Message).To(ContainSubstring("1-0 (ask-ann), 1-1 (ask-bob)"))
 
 			create(ctx, builder.ToolResult("bob", "1-1").In(namespace).Result("no").Obj())
-			Eventually(ctx, verdict(namespace, "bob")).Should(HavePrefix("True Accepted: "))
+			Eventually(ctx, acceptance(namespace, "bob")).Should(HavePrefix("True Accepted: "))
 			Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 
 			create(ctx, builder.ToolResult("wrong", "9-9").In(namespace).Result("?").Obj())
 			Eventually(
 				ctx,
-				verdict(namespace, "wrong"),
+				acceptance(namespace, "wrong"),
 			).Should(And(HavePrefix("False UnknownCall: "), ContainSubstring("9-9"), ContainSubstring("1-0 (ask-ann)")))
 			create(ctx, builder.ToolResult("server", "1-2").In(namespace).Result("?").Obj())
-			Eventually(ctx, verdict(namespace, "server")).Should(HavePrefix("False NotAClientTool: "))
+			Eventually(ctx, acceptance(namespace, "server")).Should(HavePrefix("False NotAClientTool: "))
 			Expect(read(ctx, namespace, "demo-1")).To(capstantest.WaitForTools("ask-ann"), "a wrong result changes nothing")
 
 			create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 			answer := succeeded(ctx, namespace, "demo-1")
 			Expect(answer.Status.Output).To(Equal("Ann said yes, Bob said no, it has 2 words."))
-			Eventually(ctx, verdict(namespace, "ann")).Should(HavePrefix("True Accepted: "))
+			Eventually(ctx, acceptance(namespace, "ann")).Should(HavePrefix("True Accepted: "))
 		},
 	)
 
@@ -108,8 +108,8 @@ var _ = Describe("Client tools", func() {
 	)
 })
 
-// verdict returns a function that reads what is said of a ToolResult.
-func verdict(namespace, name string) func(context.Context) (string, error) {
+// acceptance returns a function that reads the Accepted condition of a ToolResult.
+func acceptance(namespace, name string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		result := &v1alpha1.ToolResult{}
 		err := api.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, result)

@@ -31,7 +31,7 @@ var witnessed = map[string]v1alpha1.SideEffect{
 // takeover is how long another manager may need to lead, and a Turn to end then.
 const takeover = 90 * time.Second
 
-// drama is what a crash spec plays.
+// drama is the course of a crash spec.
 type drama struct {
 	namespace string
 	server    *toolServer
@@ -143,8 +143,8 @@ var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
 	)
 
 	It(
-		"and the Jobs are deleted before another one leads, the calls that may run again do, and the other one is told of "+
-			"as unknown",
+		"and the Jobs are deleted before another one leads, the calls that may run again do, and the outcome of the "+
+			"other one is reported as unknown",
 		SpecTimeout(crashLimit),
 		func(ctx SpecContext) {
 			w := newToolServer(ctx)
@@ -283,6 +283,6 @@ func expectOneStartEach(answer *v1alpha1.Turn, w *toolServer, ran *containers) {
 		Expect(call.Attempt).To(BeEquivalentTo(1), "attempt of tool %s", name)
 		Expect(ran.counts()).To(HaveKeyWithValue(call.ID, 1), "containers that ran for tool %s", name)
 	}
-	Expect(text).To(Equal("read= write= send="), "what is left of the answer without the receipts")
+	Expect(text).To(Equal("read= write= send="), "the response without the receipts")
 	Expect(keys).To(HaveLen(len(witnessed)), "idempotency keys")
 }

@@ -204,8 +204,8 @@ func deleteAll(ctx context.Context, how client.PropagationPolicy, objects ...cli
 	}
 }
 
-// expectGone waits until none of the objects is left, nor anything of the lists' kinds in the namespace, and says how
-// long that took.
+// expectGone waits until none of the objects is left, nor any object of the lists' kinds in the namespace, and reports
+// how long that took.
 func expectGone(ctx context.Context, namespace string, objects []client.Object, lists ...client.ObjectList) {
 	GinkgoHelper()
 	began := time.Now()

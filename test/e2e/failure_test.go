@@ -99,7 +99,7 @@ func managerLog(ctx context.Context, pod string, previous bool) string {
 	return indent(withoutStart(string(text)))
 }
 
-// withoutStart leaves out what every start of a manager says.
+// withoutStart returns the log of a manager without the lines that every start logs.
 func withoutStart(log string) string {
 	var b strings.Builder
 	for line := range strings.Lines(log) {

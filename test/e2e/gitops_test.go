@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-// repository is what is in git: an agent with a tool that runs and one that a person answers for, a conversation, and
+// repository has the files of git: an agent with a tool that runs and one that a person plays, a conversation, and
 // its first message.
 const repository = `
 apiVersion: capstan.dev/v1alpha1

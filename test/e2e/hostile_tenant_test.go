@@ -32,7 +32,7 @@ const (
 	hostileTime = 10 * time.Minute
 	// goodTurns is how many Turns its neighbour has in that time, one after another.
 	goodTurns = 200
-	// shortTime and shortTurns are the same for a single means.
+	// shortTime and shortTurns are the same for a single attack.
 	shortTime  = time.Minute
 	shortTurns = 50
 )
@@ -43,16 +43,16 @@ var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func()
 		SpecTimeout(loadLimit),
 		func(ctx SpecContext) {
 			server := newModelServer(ctx, http.HandlerFunc(serveModel))
-			beside(ctx, server, "all", hostileTime, goodTurns, func(as client.Client, hostile, full string) map[string]mean {
-				return means(as, hostile, full, server)
+			beside(ctx, server, "all", hostileTime, goodTurns, func(as client.Client, hostile, full string) map[string]attack {
+				return attacks(as, hostile, full, server)
 			})
 		},
 	)
 
 	DescribeTable("stops neither other tenants nor the manager with", func(ctx SpecContext, name string) {
 		server := newModelServer(ctx, http.HandlerFunc(serveModel))
-		beside(ctx, server, name, shortTime, shortTurns, func(as client.Client, hostile, full string) map[string]mean {
-			return map[string]mean{name: means(as, hostile, full, server)[name]}
+		beside(ctx, server, name, shortTime, shortTurns, func(as client.Client, hostile, full string) map[string]attack {
+			return map[string]attack{name: attacks(as, hostile, full, server)[name]}
 		})
 	},
 		Entry(nil, patternSchemas, SpecTimeout(loadLimit)),
@@ -112,7 +112,7 @@ func beside(
 	name string,
 	within time.Duration,
 	turns int,
-	does func(as client.Client, hostile, full string) map[string]mean,
+	does func(as client.Client, hostile, full string) map[string]attack,
 ) {
 	GinkgoHelper()
 	limitMemory(ctx, "512Mi")
@@ -129,13 +129,13 @@ func beside(
 			Hard: corev1.ResourceList{"count/journalentries.capstan.dev": resource.MustParse("0")},
 		},
 	})
-	attack, stop := context.WithCancel(ctx)
+	attacked, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	tally := &tally{seen: map[string]int{}}
-	for name, mean := range does(adminOf(ctx, "hostile", hostile, full), hostile, full) {
+	for name, start := range does(adminOf(ctx, "hostile", hostile, full), hostile, full) {
 		running.Go(func() {
 			defer GinkgoRecover()
-			mean(attack, func(err error) { tally.note(name, err) })
+			start(attacked, func(err error) { tally.note(name, err) })
 		})
 	}
 	DeferCleanup(func() {
@@ -146,7 +146,7 @@ func beside(
 	stop()
 	running.Wait()
 	show("beside the hostile tenant: "+name, disturbed.String()+"\n"+waits.take(disturbed.namespace))
-	show("what the hostile tenant did", tally)
+	show("requests of the hostile tenant", tally)
 	peak, err := memoryPeak(before)
 	Expect(err).NotTo(HaveOccurred())
 	show("memory of the container, peak", fmt.Sprintf("%d MiB of 512 MiB", peak>>20))
@@ -173,11 +173,11 @@ func adminOf(ctx context.Context, user string, namespaces ...string) client.Clie
 	return as
 }
 
-// mean is something that a tenant can do to others. It goes on until its context ends, and reports what the API server
-// said.
-type mean func(context.Context, func(error))
+// attack is what one tenant does to disturb others. It continues until its context ends, and reports the errors of the
+// API server.
+type attack func(context.Context, func(error))
 
-// The names of the means.
+// The names of the attacks.
 const (
 	patternSchemas     = "schemas full of patterns"
 	badResponses       = "responses of models that are too large, too deep or endless"
@@ -189,10 +189,10 @@ const (
 	largeConfiguration = "Sessions with 200 MiB of prompts and as much of hints"
 )
 
-// means are all that a tenant can do to others with the roles of a namespace's admin, by name. full is a namespace in
-// which no journal entry may be created.
-func means(as client.Client, hostile, full string, server *modelServer) map[string]mean {
-	return map[string]mean{
+// attacks are those that are possible with the roles of a namespace's admin, by name. full is a namespace in which no
+// journal entry may be created.
+func attacks(as client.Client, hostile, full string, server *modelServer) map[string]attack {
+	return map[string]attack{
 		patternSchemas: func(ctx context.Context, report func(error)) {
 			repeatedly(ctx, 50*time.Millisecond, func(n int) {
 				report(patternTool(ctx, as, hostile, n))
@@ -379,24 +379,24 @@ func showImage(ctx context.Context, as client.Client, namespace, session string,
 	return as.Create(ctx, turn)
 }
 
-// tally counts what the API server said to a tenant.
+// tally counts the errors that the API server returned to a tenant.
 type tally struct {
 	mu   sync.Mutex
 	seen map[string]int
 }
 
 func (t *tally) note(name string, err error) {
-	said := "accepted"
+	answer := "accepted"
 	switch {
 	case err == nil:
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
-		said = string(apierrors.ReasonForError(err))
+		answer = string(apierrors.ReasonForError(err))
 	default:
-		said = "no answer"
+		answer = "no answer"
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.seen[name+": "+said]++
+	t.seen[name+": "+answer]++
 }
 
 // String has one line for each.
@@ -404,8 +404,8 @@ func (t *tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var lines []string
-	for said, count := range t.seen {
-		lines = append(lines, fmt.Sprintf("%s: %d", said, count))
+	for answer, count := range t.seen {
+		lines = append(lines, fmt.Sprintf("%s: %d", answer, count))
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")

@@ -56,14 +56,14 @@ func outcomes(ctx context.Context, turn *v1alpha1.Turn) map[string]event.ToolCom
 	return found
 }
 
-// resultText is what a tool gave, according to the log.
+// resultText is the result of a tool in the journal.
 func resultText(data event.ToolCompleted) string {
 	GinkgoHelper()
 	Expect(data.Result).To(HaveLen(1))
 	return data.Result[0].Text
 }
 
-// finalEntries says how many final entries of the log each step of a Turn has: one, whatever happened.
+// finalEntries counts the final entries in the journal of each step of a Turn: there must always be one.
 func finalEntries(ctx context.Context, turn *v1alpha1.Turn) map[string]int {
 	GinkgoHelper()
 	found := map[string]int{}

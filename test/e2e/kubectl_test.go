@@ -16,10 +16,10 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// wideSpace is what kubectl puts between two columns, whose names may have a space in them.
+// wideSpace is the space between two of kubectl's columns, whose names may have a space in them.
 var wideSpace = regexp.MustCompile(`\s{2,}`)
 
-// kubectl runs kubectl and gives what it prints.
+// kubectl runs kubectl and returns its output.
 func kubectl(ctx context.Context, arguments ...string) string {
 	GinkgoHelper()
 	return kubectlWith(ctx, "", arguments...)
@@ -53,7 +53,7 @@ func columns(table string) []string {
 	return wideSpace.Split(strings.TrimSpace(header), -1)
 }
 
-// show puts a text into the report whatever becomes of the spec.
+// show adds a text to the report, also if the spec fails.
 func show(what string, text any) {
 	AddReportEntry(what, ReportEntryVisibilityAlways, text)
 }

@@ -290,5 +290,5 @@ func memoryPeak(m manager) (int64, error) {
 			return strconv.ParseInt(strings.TrimSpace(string(peak)), 10, 64)
 		}
 	}
-	return 0, fmt.Errorf("no cgroup of process %d says how much memory it had", id)
+	return 0, fmt.Errorf("no cgroup of process %d reports how much memory it had", id)
 }

@@ -151,8 +151,8 @@ func (m manager) process() (int, error) {
 	return found[0], nil
 }
 
-// death is a way to end a manager. It is prepared beforehand, so that it strikes at once; survived then says what is
-// wrong when the manager is not dead.
+// death is a way to end a manager. It is prepared beforehand, so that it strikes at once; survived then returns an
+// error when the manager is not dead.
 type death func(ctx context.Context, m manager) (strike func() error, survived func(context.Context) error)
 
 // killed ends the manager's process without warning, as a node that fails or the kernel would. It does not release its

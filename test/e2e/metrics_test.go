@@ -31,10 +31,11 @@ const (
 	scraper = "e2e-scraper"
 )
 
-// forwarded is what kubectl says of the port that it has taken.
+// forwarded matches kubectl's line about the port that it listens on.
 var forwarded = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 
-// scraped is what Prometheus reads of a pod of the manager, with the rights that it needs and no other.
+// scraped returns the metrics of a pod of the manager as Prometheus reads them, with the rights that it needs and no
+// other.
 func scraped(ctx context.Context, pod string) string {
 	GinkgoHelper()
 	text, status := scrape(ctx, pod, scraperToken(ctx))

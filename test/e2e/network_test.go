@@ -53,7 +53,7 @@ var _ = Describe("A network access list", func() {
 			Expect(api.Get(ctx, keyOf(policy), policy)).To(Succeed())
 			Expect(
 				policy.CreationTimestamp.Time,
-			).NotTo(BeTemporally(">", pods[0].CreationTimestamp.Time), "the pod was there before what cuts it off")
+			).NotTo(BeTemporally(">", pods[0].CreationTimestamp.Time), "the pod is older than the policy that isolates it")
 		},
 	)
 })

@@ -137,7 +137,7 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 				"its node has not confirmed its end",
 			)
 			Eventually(ctx, finishedTurn(pay)).WithTimeout(givenUp).Should(BeTrue())
-			since("what should have ended was given up")
+			since("the calls that should have ended were decided")
 			expectEnding(
 				ctx,
 				read1(ctx, pay),
@@ -148,7 +148,7 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 				"its node stopped reporting",
 			)
 			again := secondAttempt(ctx, reading, givenUp)
-			since("what may run again was given its second attempt")
+			since("the second attempt of the call that may run again")
 			Expect(again.Reason).To(Equal(v1alpha1.ToolCallReasonNodeLost))
 			Expect(stateOf(read1(ctx, send))(ctx)).To(HavePrefix("Running"), "the node may come back with its result")
 
@@ -157,7 +157,7 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 			back := time.Now()
 			sent := succeeded(ctx, send, "demo-1")
 			show(
-				"what had ended while the node was away was told after it was back for",
+				"the end of a call while the node was away was recorded, after its return, within",
 				time.Since(back).Round(time.Millisecond).String(),
 			)
 			Expect(sent.Status.Output).To(Equal(w.of("send")[0].receipt))
@@ -165,7 +165,10 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 			Eventually(ctx, func() []visit { return w.of("read") }).Should(HaveLen(2), "starts of tool read")
 			w.letGo("read")
 			result := succeeded(ctx, read, "demo-1")
-			show("what may run again had run after the node was back for", time.Since(back).Round(time.Millisecond).String())
+			show(
+				"the call that may run again had run, after the node was back, within",
+				time.Since(back).Round(time.Millisecond).String(),
+			)
 			Expect(callOf(result, "read").Attempt).To(BeEquivalentTo(2))
 			Expect(result.Status.Output).To(Equal(w.of("read")[1].receipt))
 			settled(ctx)
@@ -191,8 +194,7 @@ var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
 })
 
 // anotherNode lets the cluster have a second node that is well, for the rest of the spec: where all nodes are lost,
-// Kubernetes takes the fault for its own and gives up no pod. Nothing can run on this one; a lease is all that there is
-// of it.
+// Kubernetes takes the fault for its own and abandons no pod. Nothing can run on this node: it consists of a lease.
 func anotherNode(ctx context.Context) {
 	GinkgoHelper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}, Spec: corev1.NodeSpec{Unschedulable: true}}

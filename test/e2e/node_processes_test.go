@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// needsHere says what is missing where a spec does not find the node's processes.
+// needsHere is the failure where a spec does not find the node's processes.
 const needsHere = "the spec needs the cluster's node to be this machine, and to be root there; " +
 	"leave it out elsewhere with --label-filter '!" + hereLabel + " && !" + loadLabel + "'"
 
@@ -77,7 +77,7 @@ func firstInside(status string) bool {
 	return false
 }
 
-// clusterState is the directory in which hack/cluster keeps what belongs to the cluster.
+// clusterState is the directory in which hack/cluster keeps the state of the cluster.
 func clusterState() string {
 	return filepath.Dir(os.Getenv("KUBECONFIG"))
 }
@@ -87,8 +87,8 @@ func podLogs(pod *corev1.Pod) string {
 	return filepath.Join(clusterState(), "pod-logs", fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID))
 }
 
-// stopKubelet stops the kubelet as if its node were gone: it says nothing any more, and what runs there goes on. The
-// function that it gives, and the end of the spec, let it go on.
+// stopKubelet stops the kubelet as if its node were gone: it reports nothing any more, and its containers go on. The
+// function that it returns, and the end of the spec, let it continue.
 func stopKubelet() (goOn func()) {
 	GinkgoHelper()
 	content, err := os.ReadFile(filepath.Join(clusterState(), "pids", "kubelet.pid"))

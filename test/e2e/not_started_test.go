@@ -28,7 +28,7 @@ const (
 	pullPatience = 8 * time.Second
 	// atOnce is how long a call may take whose end is certain from the start: far less than the start timeout of its tool.
 	atOnce = 20 * time.Second
-	// harmless is what the model is told of every call that never started.
+	// harmless is the text for the model about every call that never started.
 	harmless = "It has changed nothing and may be called again."
 )
 
@@ -38,13 +38,14 @@ const noRegistry = "127.0.0.1:1/nothing:1"
 // tooMuch is more than any node has.
 var tooMuch = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000")}
 
-// both makes a table entry for each of two classes: what never started ends alike, but is told by other signs.
+// both makes a table entry for each of two classes: calls that never started end alike, but are recognized by different
+// signs.
 var both = []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce}
 
 var _ = Describe("A tool call that never starts", func() {
 	play := func(ctx SpecContext, e callOutcome) {
 		e.state = v1alpha1.ToolCallStateNotExecuted
-		e.told = append(e.told, "The tool was not executed", harmless)
+		e.texts = append(e.texts, "The tool was not executed", harmless)
 		e.play(ctx)
 	}
 
@@ -52,18 +53,18 @@ var _ = Describe("A tool call that never starts", func() {
 		Entry("its command is not in the image", SpecTimeout(specLimit), callOutcome{
 			tool:   commanding("/no-such-program", toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce)),
 			reason: v1alpha1.ToolCallReasonStartError,
-			told:   []string{`the command "/no-such-program" does not exist in the image`},
+			texts:  []string{`the command "/no-such-program" does not exist in the image`},
 			limit:  atOnce,
 		}),
 		Entry("its image is not present and imagePullPolicy is Never", SpecTimeout(specLimit), callOutcome{
 			tool:   from(noRegistry, corev1.PullNever, toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce)),
-			reason: v1alpha1.ToolCallReasonImagePull, told: []string{"ErrImageNeverPull"}, limit: atOnce,
+			reason: v1alpha1.ToolCallReasonImagePull, texts: []string{"ErrImageNeverPull"}, limit: atOnce,
 		}),
 		Entry("a quota allows no Jobs", SpecTimeout(specLimit), callOutcome{
 			tool:   toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce),
 			before: quota("count/jobs.batch"),
 			reason: v1alpha1.ToolCallReasonQuotaExceeded,
-			told:   []string{"a quota of the namespace is exhausted", "count/jobs.batch=0"},
+			texts:  []string{"a quota of the namespace is exhausted", "count/jobs.batch=0"},
 			limit:  atOnce,
 			noJob:  true,
 		}),
@@ -71,7 +72,7 @@ var _ = Describe("A tool call that never starts", func() {
 			tool:   toolbox("work", "echo", v1alpha1.SideEffectAtMostOnce),
 			before: noJobs,
 			reason: v1alpha1.ToolCallReasonRefused,
-			told:   []string{"the cluster rejected it", "there are no Jobs on Sundays"},
+			texts:  []string{"the cluster rejected it", "there are no Jobs on Sundays"},
 			limit:  atOnce,
 			noJob:  true,
 		}),
@@ -83,28 +84,28 @@ var _ = Describe("A tool call that never starts", func() {
 			Entry("its image cannot be pulled", SpecTimeout(specLimit), callOutcome{
 				tool:   startingWithin(pullPatience, from(noRegistry, corev1.PullIfNotPresent, impatient())),
 				reason: v1alpha1.ToolCallReasonImagePull,
-				told:   []string{"within " + pullPatience.String(), "its image could not be pulled"},
+				texts:  []string{"within " + pullPatience.String(), "its image could not be pulled"},
 			}),
 			Entry("no node has room for it", SpecTimeout(specLimit), callOutcome{
 				tool:   with(tooMuch, impatient()),
 				reason: v1alpha1.ToolCallReasonUnschedulable,
-				told:   []string{"within 3s", "its pod could not be scheduled", "Insufficient cpu"},
+				texts:  []string{"within 3s", "its pod could not be scheduled", "Insufficient cpu"},
 			}),
 			Entry("a quota allows no pods", SpecTimeout(specLimit), callOutcome{
 				tool:   impatient(),
 				before: quota("pods"),
 				reason: v1alpha1.ToolCallReasonQuotaExceeded,
-				told:   []string{"a quota of the namespace is exhausted", "pods=0"},
+				texts:  []string{"a quota of the namespace is exhausted", "pods=0"},
 			}),
 			Entry("a LimitRange of the namespace refuses its pod", SpecTimeout(specLimit), callOutcome{
 				tool:   impatient(),
 				before: smallPods,
 				reason: v1alpha1.ToolCallReasonRefused,
-				told:   []string{"the cluster rejected it", "maximum memory usage per Container is 16Mi"},
+				texts:  []string{"the cluster rejected it", "maximum memory usage per Container is 16Mi"},
 			}),
 			Entry("no object reports why it does not start", SpecTimeout(specLimit), callOutcome{
 				tool: impatient(), before: noScheduler,
-				reason: v1alpha1.ToolCallReasonStartTimeout, told: []string{"within 3s, its container did not start"},
+				reason: v1alpha1.ToolCallReasonStartTimeout, texts: []string{"within 3s, its container did not start"},
 			}),
 		)
 
@@ -117,7 +118,7 @@ var _ = Describe("A tool call that never starts", func() {
 				Expect(api.Delete(ctx, unschedulablePod(ctx, turn))).To(Succeed())
 			},
 			reason: v1alpha1.ToolCallReasonDisruption,
-			told:   []string{"its pod was removed before it had started"},
+			texts:  []string{"its pod was removed before it had started"},
 			limit:  atOnce,
 		})
 	})
@@ -228,7 +229,7 @@ func noJobs(ctx context.Context, namespace string) {
 // holds. No component ever reports anything about such a pod.
 func noScheduler(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	const nobody = "nobody"
+	const missing = "missing"
 	policy := &admissionv1.MutatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace + "-no-scheduler"},
 		Spec: admissionv1.MutatingAdmissionPolicySpec{
@@ -238,7 +239,7 @@ func noScheduler(ctx context.Context, namespace string) {
 				{
 					PatchType: admissionv1.PatchTypeApplyConfiguration,
 					ApplyConfiguration: &admissionv1.ApplyConfiguration{
-						Expression: `Object{spec: Object.spec{schedulerName: "` + nobody + `"}}`,
+						Expression: `Object{spec: Object.spec{schedulerName: "` + missing + `"}}`,
 					},
 				},
 			},
@@ -255,7 +256,7 @@ func noScheduler(ctx context.Context, namespace string) {
 		probe := &corev1.Pod{ObjectMeta: named(namespace, "probe"), Spec: probeSpec()}
 		err := api.Create(ctx, probe, client.DryRunAll)
 		return probe.Spec.SchedulerName, err
-	}).Should(Equal(nobody), "the policy does not hold")
+	}).Should(Equal(missing), "the policy does not hold")
 }
 
 // created matches the creation of a kind of object.

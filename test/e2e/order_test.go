@@ -168,7 +168,7 @@ spec:
 `)
 		answer := succeeded(ctx, namespace, "demo-1")
 		Expect(answer.Status.Output).To(Equal("all is well in 3 words"))
-		Eventually(ctx, verdict(namespace, "ann")).Should(HavePrefix("True Accepted: "))
+		Eventually(ctx, acceptance(namespace, "ann")).Should(HavePrefix("True Accepted: "))
 	})
 })
 

@@ -23,7 +23,7 @@ var _ = Describe("A Job that a user suspends", func() {
 			namespace := newStage(ctx,
 				builder.Script("{{tool:work}}", calls{call("work", arguments{"seconds": 1})}),
 				startingWithin(limit, within(limit, toolbox("work", "sleep", class))))
-			// Without room for a pod there is none that has to be taken away again.
+			// Without room for a pod, none has to be deleted again.
 			quota("pods")(ctx, namespace)
 			made := shown(ctx, &batchv1.JobList{}, namespace, func(*batchv1.Job) bool { return true })
 			asked := ask(ctx, namespace, "demo-1")

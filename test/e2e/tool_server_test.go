@@ -80,7 +80,7 @@ func hostAddress(ctx context.Context) string {
 			}
 		}
 	}
-	Fail("no node has an internal address: say in " + envHostAddress + " where pods reach this process")
+	Fail("no node has an internal address: set " + envHostAddress + " to an address at which pods reach this process")
 	return ""
 }
 
@@ -161,7 +161,7 @@ func (w *toolServer) visited(ctx context.Context, tool string, times int) {
 		Should(Equal(times), "starts of tool %s", tool)
 }
 
-// containers knows every container of a tool that ever ran in a namespace, as the kubelet told the API server.
+// containers knows every container of a tool that ever ran in a namespace, as the kubelet reported to the API server.
 type containers struct {
 	mu sync.Mutex
 	// ran has them by call, byTurn by the UID of the Turn and the call.
@@ -190,7 +190,7 @@ func watchContainers(ctx context.Context, namespace string) *containers {
 	return c
 }
 
-// see takes note of what has run in a pod.
+// see records the containers that have run in a pod.
 func (c *containers) see(object any) {
 	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 		object = tombstone.Obj
@@ -231,7 +231,7 @@ func remember(sets map[string]map[string]bool, key, member string) {
 	sets[key][member] = true
 }
 
-// counts says how many containers ran for each call.
+// counts returns the number of containers that ran for each call.
 func (c *containers) counts() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -258,7 +258,7 @@ func shown[O client.Object](
 		for {
 			select {
 			case <-ctx.Done():
-				return fmt.Errorf("waiting for a watch to show what was expected: %w", ctx.Err())
+				return fmt.Errorf("waiting for a watch to show the expected object: %w", ctx.Err())
 			case event, open := <-watch.ResultChan():
 				if !open {
 					return fmt.Errorf("the watch of %T ended too early", list)

@@ -123,7 +123,7 @@ var _ = Describe("A tool", func() {
 			shown, note, found := strings.Cut(much, "\n\n[")
 			Expect(found).To(BeTrue(), "there is no note at the end: %q", much[len(much)-200:])
 			Expect(note).To(ContainSubstring("1048576"))
-			Expect(strings.HasPrefix(emitted(1<<20), shown)).To(BeTrue(), "what is shown is not the start of what was written")
+			Expect(strings.HasPrefix(emitted(1<<20), shown)).To(BeTrue(), "the shown text is not the start of the output")
 			for _, pod := range podsOf(ctx, answer) {
 				if pod.Labels[v1alpha1.LabelCall] == callOf(answer, "some").ID {
 					message := toolStatus(&pod).State.Terminated.Message
@@ -193,7 +193,7 @@ func awkwardArguments(size int) string {
 	return b.String()
 }
 
-// emitted is what the tool emit writes.
+// emitted returns the output of the tool emit.
 func emitted(size int) string {
 	var b strings.Builder
 	for b.Len() < size {

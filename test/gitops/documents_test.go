@@ -19,7 +19,7 @@ import (
 // root is the repository, as seen from this folder.
 const root = "../.."
 
-// yamlBlock is a manifest in a document. A word behind yaml says whose it is; ours have none.
+// yamlBlock is a manifest in a document. Blocks with a word behind yaml are not for Kubernetes.
 var yamlBlock = regexp.MustCompile("(?s)```yaml([^\n]*)\n(.*?)```")
 
 // foreign are the kinds of others that the page shows, by the word behind yaml.
@@ -30,7 +30,7 @@ var foreign = map[string]string{
 }
 
 var _ = Describe("docs/gitops.md", func() {
-	It("shows manifests that are what they say, and ours are accepted", func(ctx context.Context) {
+	It("shows valid manifests, and the API server accepts those of our kinds", func(ctx context.Context) {
 		page, err := os.ReadFile(filepath.Join(root, "docs", "gitops.md"))
 		Expect(err).NotTo(HaveOccurred())
 		namespace := newNamespace(ctx)

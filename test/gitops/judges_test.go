@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// What both judges say of an object: kstatus first, then Argo CD.
+// The statuses that kstatus and Argo CD compute of an object, in this order.
 const (
 	// progressing: it is not there yet, and gets there by itself or once something else comes.
 	progressing = "InProgress/Progressing"
@@ -37,7 +37,7 @@ const (
 	terminating = "Terminating/Progressing"
 )
 
-// judge asks kstatus and Argo CD.
+// judge returns the statuses that kstatus and Argo CD compute.
 func judge(object *unstructured.Unstructured) string {
 	GinkgoHelper()
 	result, err := status.Compute(object)
@@ -45,9 +45,9 @@ func judge(object *unstructured.Unstructured) string {
 	return string(result.Status) + "/" + argo.health(object).Status
 }
 
-// truth is what is to be said of an object, by what its status says without the conditions that were made for the
-// judges.
-func truth(object *unstructured.Unstructured) string {
+// truth returns the expected statuses of an object, from the fields of its status other than the conditions that exist
+// for kstatus and Argo CD.
+func expected(object *unstructured.Unstructured) string {
 	switch kind := object.GetKind(); {
 	case object.GetDeletionTimestamp() != nil:
 		return terminating
@@ -56,13 +56,13 @@ func truth(object *unstructured.Unstructured) string {
 	case !observed(object):
 		return progressing
 	case kind == "Turn":
-		return truthOfTurn(object)
+		return expectedOfTurn(object)
 	case kind == "ToolResult":
 		return map[string]string{
 			"True": finished, "False": failed, "Unknown": progressing,
 		}[conditionOf(object, v1alpha1.ConditionAccepted)["status"]]
 	default:
-		return truthOfReady(object)
+		return expectedOfReady(object)
 	}
 }
 
@@ -72,7 +72,7 @@ func observed(object *unstructured.Unstructured) bool {
 	return !found || generation == object.GetGeneration()
 }
 
-func truthOfTurn(object *unstructured.Unstructured) string {
+func expectedOfTurn(object *unstructured.Unstructured) string {
 	phase, _, _ := unstructured.NestedString(object.Object, "status", "phase")
 	switch v1alpha1.TurnPhase(phase) {
 	case v1alpha1.TurnPhaseSucceeded:
@@ -94,7 +94,7 @@ func truthOfTurn(object *unstructured.Unstructured) string {
 // hopeless are the reasons that only another spec ends.
 var hopeless = []string{v1alpha1.ReasonInvalidSchema, v1alpha1.ReasonChainTooLong}
 
-func truthOfReady(object *unstructured.Unstructured) string {
+func expectedOfReady(object *unstructured.Unstructured) string {
 	ready := conditionOf(object, v1alpha1.ConditionReady)
 	switch {
 	case ready["status"] == "True":
@@ -236,16 +236,15 @@ func (r *recorder) all() []*unstructured.Unstructured {
 	return slices.Clone(r.versions)
 }
 
-// story returns a function that tells what was to be said of an object since it was created, each verdict once for as
-// long as it held.
-func (r *recorder) story(object client.Object) func() []string {
+// history returns a function that returns the statuses of an object since it was created, without repetitions.
+func (r *recorder) history(object client.Object) func() []string {
 	return func() []string {
-		var verdicts []string
+		var statuses []string
 		for _, version := range r.all() {
 			if version.GetUID() == object.GetUID() {
-				verdicts = append(verdicts, judge(version))
+				statuses = append(statuses, judge(version))
 			}
 		}
-		return slices.Compact(verdicts)
+		return slices.Compact(statuses)
 	}
 }

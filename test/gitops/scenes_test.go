@@ -21,7 +21,7 @@ var _ = Describe("A Turn", func() {
 		first := builder.Turn("demo-1").In(namespace).Obj()
 		talk := builder.Session("demo").In(namespace).Obj()
 		create(ctx, first, talk)
-		Eventually(record.story(talk)).Should(HaveExactElements(progressing))
+		Eventually(record.history(talk)).Should(HaveExactElements(progressing))
 		harness := stage(
 			ctx,
 			namespace,
@@ -34,14 +34,14 @@ var _ = Describe("A Turn", func() {
 		create(ctx, answer)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
-		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished))
-		Eventually(record.story(answer)).Should(HaveExactElements(progressing, finished))
-		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
+		Eventually(record.history(talk)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(answer)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(harness)).Should(HaveExactElements(progressing, finished))
 	})
 
 	It(
-		"is suspended while it waits for an approval, and progressing while what was approved runs",
+		"is suspended while it waits for an approval, and progressing while the approved call runs",
 		func(ctx context.Context) {
 			namespace := newNamespace(ctx)
 			guarded := builder.JobTool("pay", v1alpha1.SideEffectPure).Obj()
@@ -50,14 +50,14 @@ var _ = Describe("A Turn", func() {
 			first := builder.Turn("demo-1").In(namespace).Obj()
 			create(ctx, builder.Session("demo").In(namespace).Obj(), first)
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-			Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended))
+			Eventually(record.history(first)).Should(HaveExactElements(progressing, suspended))
 			waiting, err := kit.Turn(ctx, namespace, "demo-1")()
 			Expect(err).NotTo(HaveOccurred())
 			yes := capstantest.Decision(waiting, "1-0", v1alpha1.DecisionApprove, "ann")
 			create(ctx, yes)
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-			Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
-			Eventually(record.story(yes)).Should(HaveExactElements(progressing, finished))
+			Eventually(record.history(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
+			Eventually(record.history(yes)).Should(HaveExactElements(progressing, finished))
 		},
 	)
 
@@ -67,9 +67,9 @@ var _ = Describe("A Turn", func() {
 		first := builder.Turn("demo-1").In(namespace).Obj()
 		first.Spec.Suspend = new(true)
 		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended))
+		Eventually(record.history(first)).Should(HaveExactElements(progressing, suspended))
 		change(ctx, first, func(t *v1alpha1.Turn) { t.Spec.Suspend = nil })
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
+		Eventually(record.history(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
 	})
 
 	It("has failed when the model fails", func(ctx context.Context) {
@@ -83,7 +83,7 @@ var _ = Describe("A Turn", func() {
 		)
 		first := builder.Turn("demo-1").In(namespace).Obj()
 		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, failed))
+		Eventually(record.history(first)).Should(HaveExactElements(progressing, failed))
 		turn, err := kit.Turn(ctx, namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseFailed))
@@ -95,7 +95,7 @@ var _ = Describe("A Turn", func() {
 		change(ctx, harness, func(h *v1alpha1.Harness) { h.Spec.Lifecycle = v1alpha1.LifecycleArchived })
 		first := builder.Turn("demo-1").In(namespace).Obj()
 		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, failed))
+		Eventually(record.history(first)).Should(HaveExactElements(progressing, failed))
 	})
 
 	It("has failed when it is cancelled while it waits", func(ctx context.Context) {
@@ -106,7 +106,7 @@ var _ = Describe("A Turn", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
 		change(ctx, first, func(t *v1alpha1.Turn) { t.Spec.DesiredState = v1alpha1.DesiredStateCancelled })
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonCancelled))
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, failed))
+		Eventually(record.history(first)).Should(HaveExactElements(progressing, suspended, progressing, failed))
 	})
 })
 
@@ -120,8 +120,8 @@ var _ = Describe("A message that steers", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
 		create(ctx, steer)
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
-		Eventually(record.story(steer)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(first)).Should(HaveExactElements(progressing, suspended, progressing, finished))
+		Eventually(record.history(steer)).Should(HaveExactElements(progressing, finished))
 	})
 })
 
@@ -140,16 +140,16 @@ var _ = Describe("A Turn that has ended", func() {
 				Obj()
 		other.Spec.Input = "Something else."
 		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(first)).Should(HaveExactElements(progressing, finished))
 		Expect(kit.Client.Delete(ctx, first)).To(Succeed())
 		create(ctx, again)
-		Eventually(record.story(again)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(again)).Should(HaveExactElements(progressing, finished))
 		Expect(
 			kit.Turn(ctx, namespace, "demo-1")(),
 		).To(HaveField("Status.Conditions", ContainElement(HaveField("Reason", v1alpha1.ReasonAlreadyRan))))
 		Expect(kit.Client.Delete(ctx, again)).To(Succeed())
 		create(ctx, other)
-		Eventually(record.story(other)).Should(HaveExactElements(progressing, failed))
+		Eventually(record.history(other)).Should(HaveExactElements(progressing, failed))
 		Expect(
 			kit.Turn(ctx, namespace, "demo-1")(),
 		).To(HaveField("Status.Conditions", ContainElement(HaveField("Reason", v1alpha1.ReasonNameReused))))
@@ -160,9 +160,9 @@ var _ = Describe("A Turn that has ended", func() {
 		stage(ctx, namespace, simulation("Hello."))
 		first := builder.Turn("demo-1").In(namespace).Obj()
 		create(ctx, builder.Session("demo").In(namespace).Obj(), first)
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(first)).Should(HaveExactElements(progressing, finished))
 		change(ctx, first, func(t *v1alpha1.Turn) { t.Spec.DesiredState = v1alpha1.DesiredStateCancelled })
-		Eventually(record.story(first)).Should(HaveExactElements(progressing, finished, progressing, finished))
+		Eventually(record.history(first)).Should(HaveExactElements(progressing, finished, progressing, finished))
 	})
 })
 
@@ -190,7 +190,7 @@ var _ = Describe("A Turn that is restored with its status", func() {
 		stage(ctx, elsewhere, simulation("Hello again."))
 		create(ctx, builder.Turn("demo-2").In(elsewhere).Obj())
 		Eventually(kit.Turn(ctx, elsewhere, "demo-2")).Should(capstantest.HaveSucceeded())
-		Expect(record.story(restored)()).To(HaveExactElements(progressing, finished))
+		Expect(record.history(restored)()).To(HaveExactElements(progressing, finished))
 		again, err := kit.Turn(ctx, elsewhere, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(again.ResourceVersion).To(Equal(restored.ResourceVersion))
@@ -206,7 +206,7 @@ var _ = Describe("A ToolResult", func() {
 		stage(ctx, namespace, simulation("{{tool:ask}}", "ask"), builder.ClientTool("ask").Obj())
 		create(ctx, builder.Session("demo").In(namespace).Obj(), builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(acceptedReason(ctx, early)).Should(Equal(v1alpha1.ReasonUnknownCall))
-		Eventually(record.story(early)).Should(HaveExactElements(progressing, failed))
+		Eventually(record.history(early)).Should(HaveExactElements(progressing, failed))
 	})
 })
 
@@ -217,9 +217,9 @@ var _ = Describe("A Session", func() {
 		stage(ctx, namespace, simulation("Hello."), tool)
 		talk := builder.Session("demo").In(namespace).Obj()
 		create(ctx, talk)
-		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(talk)).Should(HaveExactElements(progressing, finished))
 		Expect(kit.Client.Delete(ctx, tool)).To(Succeed())
-		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished, progressing))
+		Eventually(record.history(talk)).Should(HaveExactElements(progressing, finished, progressing))
 	})
 
 	It("is progressing while its network access list cannot hold a Job, as its Harness is", func(ctx context.Context) {
@@ -228,19 +228,19 @@ var _ = Describe("A Session", func() {
 		harness := stage(ctx, namespace, simulation("{{tool:look}}", "look"), tool)
 		talk := builder.Session("demo").In(namespace).Obj()
 		create(ctx, talk)
-		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished))
-		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(talk)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(harness)).Should(HaveExactElements(progressing, finished))
 		change(ctx, harness, func(h *v1alpha1.Harness) {
 			h.Spec.NetworkAccess = &v1alpha1.NetworkAccess{Blocked: []v1alpha1.NetworkPattern{"*.example.org"}}
 		})
-		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished, progressing))
+		Eventually(record.history(talk)).Should(HaveExactElements(progressing, finished, progressing))
 		Expect(
 			reason(ctx, talk, v1alpha1.ConditionReady, &talk.Status.Conditions),
 		).To(Equal(v1alpha1.ReasonNetworkAccessUnenforceable))
 		Eventually(readyReason(ctx, harness)).Should(Equal(v1alpha1.ReasonNetworkAccessUnenforceable))
 		change(ctx, tool, func(t *v1alpha1.Tool) { t.Spec.Job.Network = v1alpha1.NetworkReachNone })
-		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished, progressing, finished))
-		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished, progressing, finished))
+		Eventually(record.history(talk)).Should(HaveExactElements(progressing, finished, progressing, finished))
+		Eventually(record.history(harness)).Should(HaveExactElements(progressing, finished, progressing, finished))
 	})
 
 	It("is progressing until its change is seen", func(ctx context.Context) {
@@ -248,9 +248,9 @@ var _ = Describe("A Session", func() {
 		stage(ctx, namespace, simulation("Hello."))
 		talk := builder.Session("demo").In(namespace).Obj()
 		create(ctx, talk)
-		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(talk)).Should(HaveExactElements(progressing, finished))
 		change(ctx, talk, func(s *v1alpha1.Session) { s.Spec.SystemPrompt = "You answer at length." })
-		Eventually(record.story(talk)).Should(HaveExactElements(progressing, finished, progressing, finished))
+		Eventually(record.history(talk)).Should(HaveExactElements(progressing, finished, progressing, finished))
 	})
 })
 
@@ -261,11 +261,11 @@ var _ = Describe("A Tool", func() {
 		tool.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{"text":{"type":"words"}}}`)}
 		dependent := builder.Harness("base").In(tool.Namespace).Tools("ask").Obj()
 		create(ctx, tool, dependent)
-		Eventually(record.story(tool)).Should(HaveExactElements(progressing, failed))
-		Eventually(record.story(dependent)).Should(HaveExactElements(progressing))
+		Eventually(record.history(tool)).Should(HaveExactElements(progressing, failed))
+		Eventually(record.history(dependent)).Should(HaveExactElements(progressing))
 		change(ctx, tool, func(t *v1alpha1.Tool) { t.Spec.InputSchema = nil })
-		Eventually(record.story(tool)).Should(HaveExactElements(progressing, failed, progressing, finished))
-		Eventually(record.story(dependent)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(tool)).Should(HaveExactElements(progressing, failed, progressing, finished))
+		Eventually(record.history(dependent)).Should(HaveExactElements(progressing, finished))
 	})
 })
 
@@ -278,13 +278,13 @@ var _ = Describe("A Model", func() {
 			Layer(v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "strange"}}).
 			Obj()
 		create(ctx, model, agent)
-		Eventually(record.story(model)).Should(HaveExactElements(progressing, failed))
-		Eventually(record.story(agent)).Should(HaveExactElements(progressing))
+		Eventually(record.history(model)).Should(HaveExactElements(progressing, failed))
+		Eventually(record.history(agent)).Should(HaveExactElements(progressing))
 		change(ctx, model, func(m *v1alpha1.Model) {
 			m.Spec = v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}}
 		})
-		Eventually(record.story(model)).Should(HaveExactElements(progressing, failed, progressing, finished))
-		Eventually(record.story(agent)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(model)).Should(HaveExactElements(progressing, failed, progressing, finished))
+		Eventually(record.history(agent)).Should(HaveExactElements(progressing, finished))
 	})
 })
 
@@ -295,7 +295,7 @@ var _ = Describe("A Harness", func() {
 		create(ctx, child)
 		Eventually(readyReason(ctx, child)).Should(Equal(v1alpha1.ReasonHarnessNotFound))
 		create(ctx, builder.Harness("base").In(namespace).Obj())
-		Eventually(record.story(child)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(child)).Should(HaveExactElements(progressing, finished))
 	})
 
 	It("has failed when it is its own ancestor", func(ctx context.Context) {
@@ -303,8 +303,8 @@ var _ = Describe("A Harness", func() {
 		loop := builder.Harness("loop").In(namespace).Parent("back").Obj()
 		back := builder.Harness("back").In(namespace).Parent("loop").Obj()
 		create(ctx, loop, back)
-		Eventually(record.story(loop)).Should(HaveExactElements(progressing, failed))
-		Eventually(record.story(back)).Should(HaveExactElements(progressing, failed))
+		Eventually(record.history(loop)).Should(HaveExactElements(progressing, failed))
+		Eventually(record.history(back)).Should(HaveExactElements(progressing, failed))
 	})
 
 	It("is suspended while it is archived, as an Agent is", func(ctx context.Context) {
@@ -315,13 +315,13 @@ var _ = Describe("A Harness", func() {
 			Spec:       v1alpha1.AgentSpec{Lifecycle: v1alpha1.LifecycleArchived},
 		}
 		create(ctx, harness, agent)
-		Eventually(record.story(agent)).Should(HaveExactElements(progressing, suspended))
-		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(agent)).Should(HaveExactElements(progressing, suspended))
+		Eventually(record.history(harness)).Should(HaveExactElements(progressing, finished))
 		change(ctx, harness, func(h *v1alpha1.Harness) { h.Spec.Lifecycle = v1alpha1.LifecycleArchived })
-		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished, progressing, suspended))
+		Eventually(record.history(harness)).Should(HaveExactElements(progressing, finished, progressing, suspended))
 		change(ctx, harness, func(h *v1alpha1.Harness) { h.Spec.Lifecycle = v1alpha1.LifecycleActive })
 		Eventually(
-			record.story(harness),
+			record.history(harness),
 		).Should(HaveExactElements(progressing, finished, progressing, suspended, progressing, finished))
 	})
 
@@ -329,9 +329,9 @@ var _ = Describe("A Harness", func() {
 		harness := builder.Harness("base").In(newNamespace(ctx)).Obj()
 		harness.Finalizers = []string{"example.org/hold"}
 		create(ctx, harness)
-		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished))
+		Eventually(record.history(harness)).Should(HaveExactElements(progressing, finished))
 		Expect(kit.Client.Delete(ctx, harness)).To(Succeed())
-		Eventually(record.story(harness)).Should(HaveExactElements(progressing, finished, terminating))
+		Eventually(record.history(harness)).Should(HaveExactElements(progressing, finished, terminating))
 		change(ctx, harness, func(h *v1alpha1.Harness) { h.Finalizers = nil })
 	})
 })
@@ -410,7 +410,7 @@ var _ = Describe("A Record", func() {
 		Expect(kit.Client.List(ctx, &records, client.InNamespace(namespace))).To(Succeed())
 		Expect(records.Items).To(HaveLen(3))
 		for i := range records.Items {
-			Eventually(record.story(&records.Items[i])).Should(HaveExactElements(finished))
+			Eventually(record.history(&records.Items[i])).Should(HaveExactElements(finished))
 		}
 	})
 })

@@ -26,7 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-// archives are what is done when a model is asked with a system prompt, once.
+// archives are functions by system prompt: the next model call with that prompt runs its function, once.
 var archives = &hooks{of: map[string]func(){}}
 
 type hooks struct {
@@ -85,7 +85,7 @@ var _ = Describe("A Turn in process", func() {
 	}
 })
 
-// course is what is left of a Turn, without ids and times.
+// course is the recorded result of a Turn, without ids and times.
 type course struct {
 	// rests are the statuses while the Turn waited for others, status is the last one.
 	rests          []map[string]any
@@ -118,7 +118,7 @@ func waits(turn *v1alpha1.Turn) bool {
 		turnstate.WaitsForReference(&turn.Status.TurnProgress)
 }
 
-// starting makes the scenario's tools a JobRunner that tells when one has started.
+// starting makes the scenario's tools a JobRunner, and returns a channel that is closed when the first has started.
 func (s scenario) starting() (capstantest.JobRunner, <-chan struct{}) {
 	begun, once := make(chan struct{}), sync.Once{}
 	return func(call capstantest.Call) (string, string, int) {

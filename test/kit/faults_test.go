@@ -20,8 +20,8 @@ const (
 	unknown     = v1alpha1.ToolCallStateUnknown
 )
 
-// befallen is what becomes of a call that a fault befalls.
-type befallen struct {
+// outcome is the expected end of a call that suffers a fault.
+type outcome struct {
 	fault  capstantest.Fault
 	class  v1alpha1.SideEffect
 	state  v1alpha1.ToolCallState
@@ -32,22 +32,22 @@ type befallen struct {
 	after time.Duration
 	// starts of the container, over all attempts.
 	starts int
-	// told is a part of what the model is told.
-	told string
+	// text is part of the text for the model.
+	result string
 }
 
 const (
-	safe   = "It is safe to call it again."
-	never  = "It has changed nothing and may be called again."
-	nobody = "It was not run again. Find out what it has done before you call it again."
+	safe          = "It is safe to call it again."
+	never         = "It has changed nothing and may be called again."
+	unknownEffect = "It was not run again. Find out what it has done before you call it again."
 )
 
 var _ = Describe("A fault", func() {
 	const startTimeout, timeout = 2 * time.Minute, 5 * time.Minute
 	pending, running := v1alpha1.ToolCallStatePending, v1alpha1.ToolCallStateRunning
 	DescribeTable(
-		"gives the ending that the runtime promises",
-		func(ctx context.Context, c befallen) {
+		"ends the call as the runtime documents it",
+		func(ctx context.Context, c outcome) {
 			namespace := newNamespace(ctx)
 			DeferCleanup(kit.Inject(c.fault, capstantest.InNamespace(namespace)))
 			beginIn(ctx, namespace, worker(c.class))
@@ -63,15 +63,15 @@ var _ = Describe("A fault", func() {
 			Eventually(capstantest.WithoutPauses(clock, turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
 			ended, err := turn(ctx, namespace)()
 			Expect(err).NotTo(HaveOccurred())
-			Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.told))
-			Expect(ended.Status.Output).To(ContainSubstring(c.told), "the model must have read it")
+			Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.result))
+			Expect(ended.Status.Output).To(ContainSubstring(c.result), "the model must have read it")
 			Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(c.starts))
 			Expect(ended).To(capstantest.HaveToolCall("work", c.state, c.reason))
 		},
-		func(c befallen) string { return string(c.class) + ": " + string(c.fault) },
+		func(c outcome) string { return string(c.class) + ": " + string(c.fault) },
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.JobRefused,
 				once,
 				notExecuted,
@@ -84,7 +84,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.PodRefused,
 				pure,
 				notExecuted,
@@ -97,7 +97,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.PodRefused,
 				once,
 				notExecuted,
@@ -110,7 +110,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.Unschedulable,
 				pure,
 				notExecuted,
@@ -123,7 +123,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.Unschedulable,
 				once,
 				notExecuted,
@@ -136,7 +136,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.PodDeletedBeforeStart,
 				pure,
 				notExecuted,
@@ -149,11 +149,11 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{capstantest.PodDeletedBeforeStart, once, notExecuted, v1alpha1.ToolCallReasonDisruption, "", 0, 0, never},
+			outcome{capstantest.PodDeletedBeforeStart, once, notExecuted, v1alpha1.ToolCallReasonDisruption, "", 0, 0, never},
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.ImagePullBackOff,
 				pure,
 				notExecuted,
@@ -166,7 +166,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.ImagePullBackOff,
 				once,
 				notExecuted,
@@ -179,7 +179,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.NeverStarts,
 				pure,
 				notExecuted,
@@ -192,7 +192,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.NeverStarts,
 				once,
 				notExecuted,
@@ -205,7 +205,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.StartError,
 				once,
 				notExecuted,
@@ -218,7 +218,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.Hangs,
 				pure,
 				failed,
@@ -231,7 +231,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.Hangs,
 				once,
 				failed,
@@ -244,11 +244,11 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{capstantest.TimedOut, once, failed, v1alpha1.ToolCallReasonTimeout, "", 0, 1, "it was stopped after 5m0s"},
+			outcome{capstantest.TimedOut, once, failed, v1alpha1.ToolCallReasonTimeout, "", 0, 1, "it was stopped after 5m0s"},
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.OOMKilled,
 				pure,
 				failed,
@@ -261,7 +261,7 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.OOMKilled,
 				once,
 				failed,
@@ -274,11 +274,11 @@ var _ = Describe("A fault", func() {
 		),
 		Entry(
 			nil,
-			befallen{capstantest.OutputLost, pure, failed, v1alpha1.ToolCallReasonOutputLost, "", 0, 1, "its output was lost"},
+			outcome{capstantest.OutputLost, pure, failed, v1alpha1.ToolCallReasonOutputLost, "", 0, 1, "its output was lost"},
 		),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.OutputLost,
 				once,
 				failed,
@@ -289,21 +289,24 @@ var _ = Describe("A fault", func() {
 				"ran to its end, but its output was lost",
 			},
 		),
-		Entry(nil, befallen{capstantest.Killed, pure, failed, v1alpha1.ToolCallReasonKilled, "", 0, 4, safe}),
+		Entry(nil, outcome{capstantest.Killed, pure, failed, v1alpha1.ToolCallReasonKilled, "", 0, 4, safe}),
 		Entry(
 			nil,
-			befallen{capstantest.Killed, once, unknown, v1alpha1.ToolCallReasonKilled, "", 0, 1, "killed (exit code 137)"},
+			outcome{capstantest.Killed, once, unknown, v1alpha1.ToolCallReasonKilled, "", 0, 1, "killed (exit code 137)"},
 		),
-		Entry(nil, befallen{capstantest.PodDeleted, pure, failed, v1alpha1.ToolCallReasonDisruption, "", 0, 4, safe}),
-		Entry(nil, befallen{capstantest.PodDeleted, once, unknown, v1alpha1.ToolCallReasonDisruption, "", 0, 1, nobody}),
+		Entry(nil, outcome{capstantest.PodDeleted, pure, failed, v1alpha1.ToolCallReasonDisruption, "", 0, 4, safe}),
 		Entry(
 			nil,
-			befallen{capstantest.Evicted, pure, failed, v1alpha1.ToolCallReasonDisruption, "", 0, 4, "(EvictionByEvictionAPI)"},
+			outcome{capstantest.PodDeleted, once, unknown, v1alpha1.ToolCallReasonDisruption, "", 0, 1, unknownEffect},
 		),
-		Entry(nil, befallen{capstantest.Evicted, once, unknown, v1alpha1.ToolCallReasonDisruption, "", 0, 1, nobody}),
 		Entry(
 			nil,
-			befallen{
+			outcome{capstantest.Evicted, pure, failed, v1alpha1.ToolCallReasonDisruption, "", 0, 4, "(EvictionByEvictionAPI)"},
+		),
+		Entry(nil, outcome{capstantest.Evicted, once, unknown, v1alpha1.ToolCallReasonDisruption, "", 0, 1, unknownEffect}),
+		Entry(
+			nil,
+			outcome{
 				capstantest.NodeLost,
 				pure,
 				failed,
@@ -314,10 +317,10 @@ var _ = Describe("A fault", func() {
 				"its node was lost while it ran",
 			},
 		),
-		Entry(nil, befallen{capstantest.NodeLost, once, unknown, v1alpha1.ToolCallReasonNodeLost, "", 0, 1, nobody}),
+		Entry(nil, outcome{capstantest.NodeLost, once, unknown, v1alpha1.ToolCallReasonNodeLost, "", 0, 1, unknownEffect}),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.NodeSilent,
 				once,
 				unknown,
@@ -328,10 +331,10 @@ var _ = Describe("A fault", func() {
 				"its node has not confirmed its end",
 			},
 		),
-		Entry(nil, befallen{capstantest.JobDeleted, pure, failed, v1alpha1.ToolCallReasonJobGone, "", 0, 4, safe}),
+		Entry(nil, outcome{capstantest.JobDeleted, pure, failed, v1alpha1.ToolCallReasonJobGone, "", 0, 4, safe}),
 		Entry(
 			nil,
-			befallen{
+			outcome{
 				capstantest.JobDeleted,
 				once,
 				unknown,
@@ -344,7 +347,7 @@ var _ = Describe("A fault", func() {
 		),
 	)
 
-	It("counts for the attempts that it is meant for: the next one gives the result", func(ctx context.Context) {
+	It("counts for the attempts that it is meant for: the next one has the result", func(ctx context.Context) {
 		heal := kit.Inject(capstantest.Evicted, capstantest.ForTool("flaky"), capstantest.OnAttempt(1))
 		DeferCleanup(heal)
 		tool := worker(pure)
@@ -407,9 +410,9 @@ var _ = Describe("A fault", func() {
 		})
 		beginIn(ctx, namespace, worker(once))
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
-		told, err := kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()
+		result, err := kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()
 		Expect(err).NotTo(HaveOccurred())
-		Expect(told).To(And(HaveLen(64<<10), HavePrefix("much much "), ContainSubstring("of 100000 bytes")))
+		Expect(result).To(And(HaveLen(64<<10), HavePrefix("much much "), ContainSubstring("of 100000 bytes")))
 	})
 })
 

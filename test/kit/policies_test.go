@@ -73,7 +73,7 @@ var _ = Describe("The policies of an installation", func() {
 				TurnRef: v1alpha1.TurnReference{Name: "demo-1"}, CallID: "1-1", Result: &yes, SubmittedBy: submittedBy,
 			}}
 		}
-		Expect(strict.Client.Create(ctx, answer("somebody-else"))).To(MatchError(ContainSubstring("submittedBy")))
+		Expect(strict.Client.Create(ctx, answer("another-user"))).To(MatchError(ContainSubstring("submittedBy")))
 		Expect(strict.Client.Create(ctx, answer(""))).To(Succeed())
 		Expect(strict.Approve(ctx, "default", "demo-1", "pay")).To(Succeed(), "the kit decides in its own name")
 		Eventually(strict.Turn(ctx, "default", "demo-1")).Should(capstantest.HaveSucceeded())
@@ -81,7 +81,7 @@ var _ = Describe("The policies of an installation", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn.Status.Output).To(Equal("worked Yes. worked"))
 
-		By("refusing what only the manager writes")
+		By("refusing objects that only the manager writes")
 		forged := client.RawPatch(types.MergePatchType, []byte(`{"status":{"output":"forged"}}`))
 		Expect(strict.Client.Status().Patch(ctx, turn, forged)).To(MatchError(ContainSubstring("denied request")))
 		Expect(strict.Client.Create(ctx, &batchv1.Job{

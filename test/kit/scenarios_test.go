@@ -26,7 +26,7 @@ type world interface {
 type scenario struct {
 	// manifests besides the common ones; %MODEL% of those is the script.
 	model, harness, session string
-	// tools are what containers print. started is told of each.
+	// tools returns the output of the containers. It calls started for each of them.
 	tools func(call capstantest.Call, started func()) (stdout, stderr string, exit int)
 	// archive has the Harness archived while the model is asked for the first time.
 	archive bool
@@ -92,7 +92,7 @@ metadata: {name: demo}
 spec: {harnessRef: {name: base}, %SESSION%}
 `
 
-// yaml is all that the scenario applies. prompt is its system prompt.
+// yaml has the manifests of the scenario. prompt is its system prompt.
 func (s scenario) yaml(prompt string) string {
 	filled := common
 	for name, by := range map[string]string{
@@ -103,7 +103,7 @@ func (s scenario) yaml(prompt string) string {
 	return strings.ReplaceAll(filled, ", }", "}")
 }
 
-// script makes the model call tools, each step in flow style, and answer with what it was told.
+// script makes the model call tools, each step in flow style, and respond with their results.
 func script(steps ...string) string {
 	return `simulation: {response: {text: "Told: {{tool:look}} {{tool:pay}} {{tool:guarded}} {{tool:ask}} ` +
 		`{{tool:send}}"}, ` +
@@ -151,7 +151,7 @@ const (
     {}]}}`
 )
 
-// speak is a tool that says its name.
+// speak is a tool that prints its name.
 func speak(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
 	started()
 	return call.Tool + " of attempt " + string(rune('0'+call.Attempt)), "", 0
@@ -164,7 +164,7 @@ func hang(call capstantest.Call, started func()) (stdout, stderr string, exit in
 	return "", "", 1
 }
 
-// scenarios are what is compared.
+// scenarios are run both ways and compared.
 var scenarios = map[string]scenario{
 	"no tools": {model: script(), ends: "EndTurn"},
 	"tools at once": {
@@ -230,7 +230,7 @@ var scenarios = map[string]scenario{
 	"two clients' tools, one after another": {
 		model: script(`{calls: [{name: ask}, {name: ask}]}`),
 		then: []func(context.Context, world){
-			func(ctx context.Context, w world) { w.refuse(ctx, "1-1", "Nobody is there.") },
+			func(ctx context.Context, w world) { w.refuse(ctx, "1-1", "The user is absent.") },
 			func(ctx context.Context, w world) { w.answer(ctx, "1-0", "Yes.") },
 		},
 		ends: "EndTurn",

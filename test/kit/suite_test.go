@@ -26,7 +26,7 @@ func TestKit(t *testing.T) {
 	RunSpecs(t, "Kit")
 }
 
-// start is what the clock of the kit shows first: not the present, so that whatever mixes up the two is found.
+// start is the first time of the kit's clock: not the present, so that code that mixes up the two fails.
 var start = time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
 
 var (
@@ -50,7 +50,7 @@ var _ = BeforeSuite(func(context.Context) {
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
 })
 
-// begin makes a namespace with a Turn whose model calls the tool once and answers with what it was told.
+// begin creates a namespace with a Turn whose model calls the tool once and responds with the tool result.
 func begin(ctx context.Context, tool *v1alpha1.Tool) string {
 	GinkgoHelper()
 	namespace := newNamespace(ctx)
@@ -66,7 +66,7 @@ func newNamespace(ctx context.Context) string {
 // beginIn does so in a namespace that is there.
 func beginIn(ctx context.Context, namespace string, tool *v1alpha1.Tool) {
 	GinkgoHelper()
-	script := builder.Script("I was told: {{tool:"+tool.Name+"}}", builder.Calls(tool.Name))
+	script := builder.Script("The result: {{tool:"+tool.Name+"}}", builder.Calls(tool.Name))
 	for _, object := range []client.Object{
 		builder.Model("scripted").Simulated(script).Obj(),
 		tool,
@@ -98,7 +98,7 @@ func turn(ctx context.Context, namespace string) func() (*v1alpha1.Turn, error) 
 	return kit.Turn(ctx, namespace, "demo-1")
 }
 
-// scripts says what the tools of each namespace do.
+// scripts holds the functions that stand for the tools of each namespace.
 type scripts struct {
 	mu sync.Mutex
 	of map[string]capstantest.JobRunner

@@ -87,7 +87,7 @@ var _ = Describe("The steady state", Serial, func() {
 		reads := func() []int { return []int{calls.readsOf(base), calls.readsOf(child), calls.readsOf(helper)} }
 		before := reads()
 
-		By("changing what the dependents do not see of a Tool and a Model")
+		By("changing fields of a Tool and a Model that the dependents do not read")
 		tool.Labels = map[string]string{"team": "a"}
 		tool.Spec.Description = "Counts words."
 		Expect(direct.Update(ctx, tool)).To(Succeed())
@@ -98,7 +98,7 @@ var _ = Describe("The steady state", Serial, func() {
 		settle(ctx, ns, "second")
 		Expect(reads()).To(Equal(before))
 
-		By("changing what they see")
+		By("changing fields that they read")
 		Expect(direct.Delete(ctx, tool)).To(Succeed())
 		expectUnready(ctx, v1alpha1.ReasonToolNotFound, nil, base, child, helper)
 		for i, count := range reads() {

@@ -191,7 +191,7 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 				metav1.Condition{},
 			), err
 		}
-		says := func() (string, error) {
+		message := func() (string, error) {
 			err := admin.Get(ctx, client.ObjectKeyFromObject(turn), turn)
 			return ptr.Deref(
 				apimeta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded),
@@ -202,25 +202,27 @@ var _ = Describe("A Model whose Secret the manager cannot read", func() {
 		mend := func(reason string) {
 			GinkgoHelper()
 			Eventually(ready).Should(And(HaveField("Status", metav1.ConditionFalse), HaveField("Reason", reason)))
-			told, err := ready()
+			condition, err := ready()
 			Expect(err).NotTo(HaveOccurred())
-			AddReportEntry(reason, told.Message)
-			_, command, found := strings.Cut(told.Message, ": kubectl ")
-			Expect(found).To(BeTrue(), told.Message)
+			AddReportEntry(reason, condition.Message)
+			_, command, found := strings.Cut(condition.Message, ": kubectl ")
+			Expect(found).To(BeTrue(), condition.Message)
 			server.Kubectl(ctx, strings.Fields(strings.ReplaceAll(command, "'", ""))...)
 		}
 		Eventually(
-			says,
+			message,
 		).Should(
 			ContainSubstring(`Model "real" is not ready (RoleMissing). The manager has no permission to read Secret "key".`),
 		)
 		conditions.Print(ctx, admin, "without the RoleBinding for Secrets", teamB)
 		mend(v1alpha1.ReasonRoleMissing)
-		Eventually(says).Should(ContainSubstring(`Model "real" is not ready (SecretMissing). Secret "key" does not exist.`))
+		Eventually(
+			message,
+		).Should(ContainSubstring(`Model "real" is not ready (SecretMissing). Secret "key" does not exist.`))
 		conditions.Print(ctx, admin, "with the RoleBinding, without the Secret", teamB)
 		mend(v1alpha1.ReasonSecretMissing)
 		Eventually(ready).Should(HaveField("Status", metav1.ConditionTrue))
-		Eventually(says).ShouldNot(ContainSubstring("is not ready"), "the Turn goes on by itself")
+		Eventually(message).ShouldNot(ContainSubstring("is not ready"), "the Turn goes on by itself")
 		conditions.Print(ctx, admin, "with the RoleBinding and the Secret", teamB)
 
 		// Without a Turn no call finds out that the key is missing: only the annotation makes the manager look.

@@ -91,11 +91,11 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 			rested := map[string]passes.Counts{done: reconciled.In(done), waiting: reconciled.In(waiting)}
 			Consistently(ctx, func() (map[string]float64, error) {
 				for namespace, before := range rested {
-					Expect(reconciled.In(namespace).Since(before)).To(BeEmpty(), "somebody polls")
+					Expect(reconciled.In(namespace).Since(before)).To(BeEmpty(), "a controller polls")
 				}
 				Expect(requests.all()).To(Equal(sent), "a request is sent")
 				return reconciles()
-			}).WithTimeout(steadyFor).WithPolling(time.Second).Should(Equal(made), "somebody polls")
+			}).WithTimeout(steadyFor).WithPolling(time.Second).Should(Equal(made), "a controller polls")
 
 			Expect(kit.Stop()).To(Succeed())
 			fresh := &traffic{}
@@ -111,11 +111,11 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 			Expect(fresh.all()).NotTo(BeEmpty())
 
 			answer := &v1alpha1.ToolResult{ObjectMeta: metav1.ObjectMeta{Namespace: waiting, Name: "ann"}}
-			said := "yes"
+			result := "yes"
 			answer.Spec = v1alpha1.ToolResultSpec{
 				TurnRef: v1alpha1.TurnReference{Name: "waiting-7-1"},
 				CallID:  "1-1",
-				Result:  &said,
+				Result:  &result,
 			}
 			create(ctx, answer)
 			Eventually(

@@ -60,7 +60,7 @@ func create(ctx context.Context, objects ...client.Object) {
 	suite.Create(ctx, kit.Client, objects...)
 }
 
-// phases says how many Turns of a namespace are in each phase.
+// phases returns a function that counts the Turns of a namespace by phase.
 func phases(ctx context.Context, namespace string) func() (map[v1alpha1.TurnPhase]int, error) {
 	return func() (map[v1alpha1.TurnPhase]int, error) {
 		var turns v1alpha1.TurnList
@@ -73,7 +73,7 @@ func phases(ctx context.Context, namespace string) func() (map[v1alpha1.TurnPhas
 	}
 }
 
-// show puts a measurement into the report whatever becomes of the spec.
+// show adds a measurement to the report, also if the spec fails.
 func show(what string, value any) {
 	AddReportEntry(what, ReportEntryVisibilityAlways, value)
 }

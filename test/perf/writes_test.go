@@ -47,7 +47,7 @@ type variant struct {
 	entry func(map[string]any) error
 }
 
-// BenchmarkWriteCosts reports what the API server spends on the writes of plain Turns, with the manager off: processor
+// BenchmarkWriteCosts reports the API server's cost of the writes of plain Turns, with the manager off: processor
 // time and memory for each Turn, and as ratios to those with the definitions as they are, on an API server each.
 //
 // Run it with the assets of the suites: go test ./test/perf -run '^$' -bench WriteCosts -benchtime 1x
@@ -205,7 +205,7 @@ func withoutStatus(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// measure returns what the API server spends on a Turn of a run, and the Turns a second.
+// measure returns the API server's cost of a Turn of a run, and the Turns per second.
 func (s *benchServer) measure(b *testing.B, name string, run func() float64) map[string]float64 {
 	b.Helper()
 	before := s.usage(b)

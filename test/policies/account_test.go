@@ -55,8 +55,8 @@ var _ = Describe("The policy manager-jobs", func() {
 			return func(j *batchv1.Job) { change(&j.Spec.Template.Spec) }
 		}
 		for what, c := range map[string]struct {
-			change func(*batchv1.Job)
-			says   string
+			change  func(*batchv1.Job)
+			message string
 		}{
 			"no owner":           {func(j *batchv1.Job) { j.OwnerReferences = nil }, notOurs},
 			"no controller":      {func(j *batchv1.Job) { j.OwnerReferences[0].Controller = nil }, notOurs},
@@ -160,7 +160,7 @@ var _ = Describe("The policy manager-jobs", func() {
 			By(what)
 			job := callJob(turn, newTool("tool"))
 			c.change(job)
-			refuses(creating(ctx, managerAsAdmin(), job), c.says)
+			refuses(creating(ctx, managerAsAdmin(), job), c.message)
 		}
 		for _, namespace := range []string{"kube-system", "kube-public", "kube-node-lease", "capstan-system"} {
 			By(namespace)

@@ -103,7 +103,7 @@ var _ = Describe("An approval is bound to the approved call", func() {
 		decision.Name = name
 		return decision
 	}
-	verdict := func(ctx context.Context, name string) func() string {
+	acceptance := func(ctx context.Context, name string) func() string {
 		return func() string {
 			result := &v1alpha1.ToolResult{}
 			if err := ann.Get(ctx, client.ObjectKey{Namespace: teamA, Name: name}, result); err != nil {
@@ -134,7 +134,7 @@ var _ = Describe("An approval is bound to the approved call", func() {
 
 	It("and not to another Turn that is created with the same name before the decision", func(ctx context.Context) {
 		first := sends(ctx, "one")
-		Expect(first.Status.ToolCalls[0].Arguments).To(Equal(small), "ann sees what she is asked")
+		Expect(first.Status.ToolCalls[0].Arguments).To(Equal(small), "ann sees the arguments of the call")
 
 		By("deciding by name alone, which the API refuses")
 		byName := approval(first, "by-name")
@@ -150,27 +150,27 @@ var _ = Describe("An approval is bound to the approved call", func() {
 			return apierrors.IsNotFound(admin.Get(ctx, client.ObjectKeyFromObject(first), first.DeepCopy()))
 		}).Should(BeTrue())
 		stored(ctx, ann, approval(first, "early"))
-		Eventually(verdict(ctx, "early")).Should(Equal("False TurnNotFound"))
+		Eventually(acceptance(ctx, "early")).Should(Equal("False TurnNotFound"))
 
 		By("deciding about the first when there is a second")
 		second := sends(ctx, "two")
 		Expect(second.UID).NotTo(Equal(first.UID))
 		expectNothingPaid(ctx)
 		stored(ctx, ann, approval(first, "of-the-first"))
-		Eventually(verdict(ctx, "of-the-first")).Should(Equal("False TurnReplaced"))
+		Eventually(acceptance(ctx, "of-the-first")).Should(Equal("False TurnReplaced"))
 
 		By("naming the second Turn and the call of the first")
 		mixed := approval(second, "mixed")
 		mixed.Spec.CallDigest = approval(first, "first").Spec.CallDigest
 		stored(ctx, ann, mixed)
-		Eventually(verdict(ctx, "mixed")).Should(Equal("False CallDigestMismatch"))
+		Eventually(acceptance(ctx, "mixed")).Should(Equal("False CallDigestMismatch"))
 		expectNothingPaid(ctx)
 
-		By("deciding about what she sees")
+		By("deciding about the call that she sees")
 		Expect(second.Status.ToolCalls[0].Arguments).To(Equal(large))
 		stored(ctx, ann, approval(second, "of-the-second"))
 		Eventually(kit.Turn(ctx, teamA, "pay-1")).Should(capstantest.HaveSucceeded())
-		Expect(verdict(ctx, "of-the-second")()).To(Equal("True Accepted"))
+		Expect(acceptance(ctx, "of-the-second")()).To(Equal("True Accepted"))
 		Expect(done()).To(Equal([]string{large}))
 	})
 
@@ -184,7 +184,7 @@ var _ = Describe("An approval is bound to the approved call", func() {
 		Expect(again.Generation).To(BeEquivalentTo(1), "by its generation it is the same")
 
 		stored(ctx, ann, approval(turn, "yes"))
-		Eventually(verdict(ctx, "yes")).Should(Equal("True Accepted"))
+		Eventually(acceptance(ctx, "yes")).Should(Equal("True Accepted"))
 		Eventually(kit.Turn(ctx, teamA, "pay-1")).Should(capstantest.HaveSucceeded())
 		Expect(
 			kit.Turn(ctx, teamA, "pay-1")(),
@@ -215,9 +215,9 @@ var _ = Describe("An approval is bound to the approved call", func() {
 		Eventually(kit.Turn(ctx, teamA, "pay-1")).Should(capstantest.WaitForApproval("pay"))
 		Expect(ann.Get(ctx, client.ObjectKeyFromObject(turn), turn)).To(Succeed())
 		lying := approval(turn, "lying")
-		lying.Spec.TurnSubmittedBy = "somebody-else"
+		lying.Spec.TurnSubmittedBy = "another-user"
 		stored(ctx, ann, lying)
-		Eventually(verdict(ctx, "lying")).Should(Equal("False TurnSubmitterMismatch"))
+		Eventually(acceptance(ctx, "lying")).Should(Equal("False TurnSubmitterMismatch"))
 		expectNothingPaid(ctx)
 
 		By("a second user")
@@ -235,11 +235,11 @@ var _ = Describe("A Turn's submittedBy", func() {
 		accepts(creating(ctx, user, turn))
 		accepts(creating(ctx, user, builder.Turn("anonymous").In(teamA).Obj()))
 		forged := turn.DeepCopy()
-		forged.Spec.SubmittedBy = "somebody-else"
+		forged.Spec.SubmittedBy = "another-user"
 		refuses(creating(ctx, user, forged), "submittedBy must be your own user name, "+name)
 		stored(ctx, user, turn)
 		refuses(
-			updating(ctx, user, turn, func(t *v1alpha1.Turn) { t.Spec.SubmittedBy = "somebody-else" }),
+			updating(ctx, user, turn, func(t *v1alpha1.Turn) { t.Spec.SubmittedBy = "another-user" }),
 			"submittedBy cannot be changed",
 		)
 	})

@@ -344,7 +344,7 @@ var _ = Describe("A Secret that is planted", func() {
 			return user.Get(ctx, client.ObjectKey{Namespace: teamA, Name: "planted"}, &corev1.Secret{})
 		}, cannot)
 		refuses(func() error { return user.List(ctx, &corev1.SecretList{}, client.InNamespace(teamA)) }, cannot)
-		By("through what runs containers in Kubernetes itself")
+		By("through the kinds of Kubernetes that run containers")
 		refuses(creating(ctx, user, plainJob("x")), cannot)
 		refuses(creating(ctx, user, podOf(plainJob("x"))), cannot)
 		refuses(func() error {
@@ -415,7 +415,7 @@ var _ = Describe("A Secret that is planted", func() {
 			updating(ctx, user, keyed, func(m *v1alpha1.Model) { m.Spec.BaseURL = "https://evil.example" }),
 			notYourKey("planted"),
 		)
-		By("through what the manager would believe")
+		By("through objects that the manager would trust")
 		refuses(creating(ctx, user, newEntry("forged")), cannot)
 		refuses(func() error {
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":7}}`))

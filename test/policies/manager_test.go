@@ -23,7 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
-// managerRights is all that the manager may do in a namespace that it works in. It grows on purpose only: a line more
+// managerRights has the manager's rights in a namespace that it works in. It grows on purpose only: a line more
 // here is power that the Turns of all users are run with.
 var managerRights = []string{
 	"batch/jobs: create delete deletecollection get list watch",
@@ -68,14 +68,14 @@ var everybodysRights = []string{
 	"certificates.k8s.io/clustertrustbundles: get list watch",
 }
 
-// electionRights are what the manager has in its own namespace.
+// electionRights are the manager's rights in its own namespace.
 var electionRights = []string{
 	"coordination.k8s.io/leases [manager.capstan.dev]: get update",
 	"coordination.k8s.io/leases: create",
 	"pods: get",
 }
 
-// accountGroups are those that a ServiceAccount's token puts its bearer in.
+// accountGroups are the groups of a user with the token of a ServiceAccount.
 var accountGroups = []string{"system:serviceaccounts", "system:serviceaccounts:capstan-system", "system:authenticated"}
 
 // rightsIn are the rights of the manager's account, as `kubectl auth can-i --list` reads them.

@@ -20,18 +20,18 @@ import (
 type right string
 
 const (
-	reads       right = "reads every kind"
-	talks       right = "writes Sessions, Turns and ToolResults"
-	builds      right = "writes Harnesses, Agents, Models and Tools"
-	says        right = "writes a status"
-	logs        right = "writes entries of the log"
-	readsSecret right = "reads Secrets"
-	runsPods    right = "makes pods"
+	reads        right = "reads every kind"
+	talks        right = "writes Sessions, Turns and ToolResults"
+	builds       right = "writes Harnesses, Agents, Models and Tools"
+	writesStatus right = "writes a status"
+	logs         right = "writes entries of the journal"
+	readsSecret  right = "reads Secrets"
+	runsPods     right = "makes pods"
 )
 
-var everyRight = []right{reads, talks, builds, says, logs, readsSecret, runsPods}
+var everyRight = []right{reads, talks, builds, writesStatus, logs, readsSecret, runsPods}
 
-// requests are those that a right is made of; each is refused to who does not have the right.
+// requests are those that a right consists of; each is refused to users without the right.
 func (r right) requests(ctx context.Context, c client.Client) map[string]func() error {
 	list := func(list client.ObjectList) func() error {
 		return func() error { return c.List(ctx, list, client.InNamespace(teamA)) }
@@ -76,7 +76,7 @@ func (r right) requests(ctx context.Context, c client.Client) map[string]func() 
 		return all(builder.Session("x").In(teamA).Obj(), builder.Turn("x").In(teamA).Obj(), newToolResult("x", ""))
 	case builds:
 		return all(builder.Harness("x").In(teamA).Obj(), builder.Agent("x").In(teamA).Obj(), newModel("x"), newTool("x"))
-	case says:
+	case writesStatus:
 		return map[string]func() error{"patch": func() error {
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Succeeded"}}`))
 			return c.Status().Patch(ctx, builder.Turn("roles").In(teamA).Obj(), patch, client.DryRunAll)
@@ -140,7 +140,7 @@ var _ = Describe("The role", func() {
 			"read Records":      func() error { return user.List(ctx, &v1alpha1.RecordList{}, client.InNamespace(teamA)) },
 			"read the journal":  func() error { return user.List(ctx, &v1alpha1.JournalEntryList{}, client.InNamespace(teamA)) },
 		}
-		for _, right := range []right{builds, says, logs, readsSecret, runsPods} {
+		for _, right := range []right{builds, writesStatus, logs, readsSecret, runsPods} {
 			maps.Copy(requests, right.requests(ctx, user))
 		}
 		stored(ctx, admin, builder.Turn("roles").In(teamA).Obj())

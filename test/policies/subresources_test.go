@@ -75,14 +75,14 @@ var _ = Describe("The policy pods", func() {
 	It("lets only the kubelet write the status of the pod of a tool call", func(ctx context.Context) {
 		const refusal = "only the cluster may write the status of the pod of a tool call, which has the result of the call."
 		user, _ := newUser(ctx, newRole(ctx, podRights("status")...))
-		say := func(c client.Client, pod *corev1.Pod) func() error {
+		patchStatus := func(c client.Client, pod *corev1.Pod) func() error {
 			patch := client.RawPatch(types.StrategicMergePatchType, []byte(`{"status":{"message":"forged"}}`))
 			return func() error { return c.Status().Patch(ctx, pod.DeepCopy(), patch, client.DryRunAll) }
 		}
 		pod := callPod(ctx, newTool("tool"))
-		accepts(say(user, plain(ctx)))
-		refuses(say(user, pod), refusal)
-		refuses(say(admin, pod), refusal)
+		accepts(patchStatus(user, plain(ctx)))
+		refuses(patchStatus(user, pod), refusal)
+		refuses(patchStatus(admin, pod), refusal)
 		// A kubelet may write about the pods that are bound to its node only: the suite on the real cluster has one.
 		for account, groups := range map[string][]string{
 			"system:kube-scheduler":                                   {"system:masters"},
@@ -90,7 +90,7 @@ var _ = Describe("The policy pods", func() {
 			"system:serviceaccount:kube-system:pod-garbage-collector": {"system:serviceaccounts:kube-system", "system:masters"},
 		} {
 			By(account)
-			accepts(say(suite.Client(impersonating(account, groups...)), pod))
+			accepts(patchStatus(suite.Client(impersonating(account, groups...)), pod))
 		}
 	})
 

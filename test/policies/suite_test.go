@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// install is what the suite installs: the manager is bound in teamA and teamB, and in no other namespace.
+	// install has the manifests of the suite: the manager is bound in teamA and teamB, and in no other namespace.
 	install = "../../config/namespaced"
 	teamA   = "team-a"
 	teamB   = "team-b"

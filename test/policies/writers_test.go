@@ -26,7 +26,7 @@ var _ = Describe("The policy submitted-by", func() {
 		user, name := newUser(ctx, "capstan-edit")
 		accepts(creating(ctx, user, newToolResult("answer", name)))
 		accepts(creating(ctx, user, newToolResult("answer", "")))
-		refuses(creating(ctx, user, newToolResult("answer", "somebody-else")),
+		refuses(creating(ctx, user, newToolResult("answer", "another-user")),
 			"submittedBy must be your own user name, "+name+". Set it to that name, or omit it.")
 	})
 })
@@ -43,7 +43,7 @@ var _ = Describe("The policy approvals", func() {
 			given.Spec.Decision = decision
 			accepts(creating(ctx, user, given))
 		}
-		refuses(creating(ctx, user, newDecision("decision", "somebody-else")), "submittedBy must be your own user name")
+		refuses(creating(ctx, user, newDecision("decision", "another-user")), "submittedBy must be your own user name")
 		refuses(creating(ctx, user, newDecision("decision", "")), "a decision requires submittedBy")
 	},
 		func(roles ...string) string { return fmt.Sprint(roles) },
@@ -80,7 +80,7 @@ var _ = Describe("The policy approvals", func() {
 	})
 
 	It(
-		"is no matter of who wrote the Turn: a right to everything in capstan.dev holds the right to approve",
+		"does not depend on the writer of the Turn: a right to everything in capstan.dev includes the right to approve",
 		func(ctx context.Context) {
 			user, name := newUser(ctx, newRole(ctx, everything))
 			accepts(creating(ctx, user, newDecision("decision", name)))

@@ -15,7 +15,7 @@ var _ = Describe("A request that needs approval", func() {
 	DescribeTable(
 		"is sent once it is approved, and its outcome counts besides the approval",
 		func(ctx context.Context, class v1alpha1.SideEffect, kept int) {
-			s := newSite(says("paid"))
+			s := newSite(responds("paid"))
 			namespace := asking(ctx, guarded(s.tool("pay", class)), `{"euros": 40}`)
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 			Expect(s.requests()).To(BeEmpty())
@@ -30,7 +30,7 @@ var _ = Describe("A request that needs approval", func() {
 				}
 				taken += len(entry.Parts)
 			}
-			Expect([]int{settled, taken}).To(Equal([]int{kept, kept}), "the approval, and the outcome of what was claimed")
+			Expect([]int{settled, taken}).To(Equal([]int{kept, kept}), "the approval, and the outcome of the claimed request")
 		},
 		Entry("Pure", v1alpha1.SideEffectPure, 1),
 		Entry("AtMostOnce", v1alpha1.SideEffectAtMostOnce, 2),
@@ -68,7 +68,7 @@ var _ = Describe("A request that needs approval", func() {
 				},
 			} {
 				By(name)
-				s := newSite(says("paid"))
+				s := newSite(responds("paid"))
 				namespace := asking(ctx, guarded(s.tool("pay", v1alpha1.SideEffectAtMostOnce)), `{"euros": 40}`)
 				Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
 				decide(namespace)

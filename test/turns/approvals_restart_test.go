@@ -31,7 +31,7 @@ func decisionsIn(ctx context.Context, namespace string) []string {
 	return found
 }
 
-// deafening is a transport that loses the writes of Turn status while it is told to.
+// deafening is a transport that loses the writes of Turn status while lose is set.
 type deafening struct {
 	lose atomic.Bool
 	lost atomic.Int32
@@ -125,7 +125,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 		expectTimedOut(day)
 	})
 
-	It("that was not given in time stays away after a restart, while others are waited for", func(ctx context.Context) {
+	It("that expired does not come back after a restart, while other calls wait", func(ctx context.Context) {
 		clock := capstantest.NewClock(time.Now())
 		first := own(capstantest.Options{Clock: clock})
 		namespace := newNamespace(ctx, builder.Script("{{tool:ask}}", builder.Calls("pay", "ask")),

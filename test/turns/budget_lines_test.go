@@ -173,7 +173,7 @@ var _ = Describe("The write budget, line by line", func() {
 				w.Header().Set("Retry-After", "2")
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
-			namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, newSite(inTurn(later, anthropicSays("done"))), nil)
+			namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, newSite(inTurn(later, anthropicText("done"))), nil)
 			create(ctx, keySecret(namespace))
 			eventuallyReady(ctx, namespace, "real")
 			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))

@@ -33,13 +33,13 @@ const (
 // times repeats a write.
 func times(n int, write string) []string { return slices.Repeat([]string{write}, n) }
 
-// beginning is what a Turn costs up to its first response: admission and entry. A late plan comes on top.
+// beginning is the cost of a Turn up to its first response: admission and entry. A late plan comes on top.
 var beginning = []string{sessionWrite, entryWrite}
 
-// ending is what the last answer costs behind its entry: status and release.
+// ending is the cost of the last response behind its entry: status and release.
 var ending = []string{turnWrite, sessionWrite}
 
-// acting is what an act step of k Jobs adds, from the status that plans it to the entry of the next answer: 4 + k, and
+// acting is the cost of an act step of k Jobs, from the status that plans it to the next response's entry: 4 + k, and
 // 1 + k more when the calls are AtMostOnce.
 func acting(k int, class v1alpha1.SideEffect) []string {
 	writes := slices.Concat([]string{turnWrite}, times(k, jobWrite))
@@ -49,7 +49,7 @@ func acting(k int, class v1alpha1.SideEffect) []string {
 	return append(writes, entryWrite, turnWrite, entryWrite)
 }
 
-// actingFirst is what the first act step of a namespace adds: 1 more, for the account that the pods of tools run as.
+// actingFirst is the cost of the first act step of a namespace: 1 more, for the account that the pods of tools run as.
 func actingFirst(k int, class v1alpha1.SideEffect) []string {
 	return slices.Insert(acting(k, class), 1, accountWrite)
 }
@@ -184,7 +184,7 @@ var _ = Describe("The write budget of a Turn", func() {
 		partial := slices.Concat(beginning, []string{turnWrite, sessionWrite, entryWrite, acceptWrite})
 		counted, progress := requests.budgeted(namespace)
 		Expect(counted[before:]).To(Equal(partial))
-		Expect(progress).To(HaveLen(1), "what shows that only ann's answer is missing")
+		Expect(progress).To(HaveLen(1), "the write that shows only ann's result as missing")
 		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		expectWrites(
@@ -269,7 +269,7 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 			create(ctx, builder.Turn("demo-1").In(works).Obj())
 			Eventually(turnPhase(ctx, works, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
 			create(ctx, builder.ToolResult("ann", "1-0").In(waits).Result("yes").Obj())
-			// What the person said is taken at once. Only the next model call waits for the place.
+			// The person's message is admitted at once. Only the next model call waits for the place.
 			Eventually(turnPhase(ctx, waits, "demo-1")).Should(Equal(v1alpha1.TurnPhaseReason))
 			Expect(turnPhase(ctx, works, "demo-1")()).To(Equal(v1alpha1.TurnPhaseReason))
 			finished := func(namespace string) time.Time {

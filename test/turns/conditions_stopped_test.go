@@ -25,7 +25,7 @@ var _ = Describe("The conditions that an earlier manager has set", Serial, Order
 	)
 
 	It("follow the Secret of a Model that was removed, and made again, while no manager ran", func(ctx context.Context) {
-		s := newSite(anthropicSays("Hi."))
+		s := newSite(anthropicText("Hi."))
 		kit = another()
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conditions-"}}
 		create(ctx, namespace)

@@ -36,8 +36,8 @@ func condition(
 	}
 }
 
-// whole is all that a Turn needs, by kind: a Session, its Harness with a parent and a Tool, its Agent, a Model and the
-// Secret with its key.
+// whole has the objects that a Turn needs, by kind: a Session, its Harness with a parent and a Tool, its Agent, a Model
+// and the Secret with its key.
 func whole(namespace string, s *site) map[string]client.Object {
 	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 	session, tool := builder.Session("demo").In(namespace).Obj(), builder.ClientTool("tool").Obj()
@@ -63,13 +63,13 @@ func whole(namespace string, s *site) map[string]client.Object {
 	}
 }
 
-// A condition is never older than the facts that it states: what is missing is named, with what to do, until it is
-// there, and no longer.
+// A condition is never older than the facts that it states: it names a missing object, and the action that the user has
+// to take, until the object exists, and no longer.
 var _ = Describe("The conditions of a Turn that lacks", func() {
 	DescribeTable(
 		"a",
-		func(ctx context.Context, missing, turnReason, sessionReason, modelReason, says string) {
-			s := newSite(anthropicSays("Hi."))
+		func(ctx context.Context, missing, turnReason, sessionReason, modelReason, message string) {
+			s := newSite(anthropicText("Hi."))
 			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conditions-"}}
 			create(ctx, namespace)
 			objects := whole(namespace.Name, s)
@@ -93,7 +93,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 			).Should(
 				And(
 					HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", turnReason),
-					HaveField("Message", ContainSubstring(says)),
+					HaveField("Message", ContainSubstring(message)),
 				),
 			)
 			if missing != "Session" {
@@ -102,7 +102,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 				).Should(
 					And(
 						HaveField("Status", metav1.ConditionFalse), HaveField("Reason", sessionReason),
-						HaveField("Message", ContainSubstring(says)),
+						HaveField("Message", ContainSubstring(message)),
 					),
 				)
 			}
@@ -116,7 +116,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 				now, err := session()
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(turn()).
-					To(HaveField("Message", HaveSuffix(now.Message)), "the Turn states what its Session does not any more")
+					To(HaveField("Message", HaveSuffix(now.Message)), "the Turn states a problem that its Session no longer states")
 			}).Should(Succeed())
 			conditions.Print(ctx, kit.Client, "without the "+missing, namespace.Name)
 			Expect(s.requests()).To(BeEmpty())
@@ -129,8 +129,10 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 			Eventually(kit.Turn(ctx, namespace.Name, "demo-1")).Should(capstantest.HaveSucceeded())
 			Expect(
 				session(),
-			).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
-			Expect(model()).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(says)))))
+			).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(message)))))
+			Expect(
+				model(),
+			).To(And(HaveField("Status", metav1.ConditionTrue), HaveField("Message", Not(ContainSubstring(message)))))
 			Expect(turn()).To(HaveField("Message", "The agent responded."))
 			conditions.Print(ctx, kit.Client, "with the "+missing, namespace.Name)
 		},
@@ -201,7 +203,7 @@ var _ = Describe("The conditions of a Turn that lacks", func() {
 	)
 
 	It("a fallback of its Model, which has no key, is answered by it once it exists", func(ctx context.Context) {
-		s := newSite(anthropicSays("Hi."))
+		s := newSite(anthropicText("Hi."))
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conditions-"}}
 		create(ctx, namespace)
 		objects := whole(namespace.Name, s)

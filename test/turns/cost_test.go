@@ -48,7 +48,7 @@ func ended(ctx context.Context, namespace, name string) *v1alpha1.Turn {
 	return turn
 }
 
-// spent is what so many tokens cost at a price for a million each, in the form that status has it.
+// spent returns the cost of so many tokens at a price for a million each, in the form that status has it.
 func spent(u v1alpha1.Usage, input, output string) string {
 	GinkgoHelper()
 	sum := new(big.Rat)
@@ -79,7 +79,7 @@ func costsOf(ctx context.Context, namespace string) []*v1alpha1.Cost {
 	return found
 }
 
-// costMetric is what the metric of a currency says; nil when it has none.
+// costMetric returns the value of the metric of a currency; nil without one.
 func costMetric(currency string) *float64 {
 	GinkgoHelper()
 	families, err := metrics.Registry.Gather()
@@ -136,7 +136,7 @@ var _ = Describe("The cost of model calls", func() {
 		Expect(
 			second.Status.Summary.Cost,
 		).To(Equal([]v1alpha1.Cost{{Currency: "ABC", Amount: spent(second.Status.Summary.Usage, "1", "2")}}))
-		Expect(costMetric("ABC")).To(BeNil(), "nobody knows that currency")
+		Expect(costMetric("ABC")).To(BeNil(), "the currency is unknown")
 
 		setPrice(ctx, namespace, "simulated", priceOf("ABB", "100", "0.000001"))
 		create(ctx, builder.Turn("demo-3").In(namespace).Input("Three").Obj())
@@ -168,7 +168,7 @@ var _ = Describe("The cost of model calls", func() {
 	})
 
 	It("has a separate price for input from a prompt cache", func(ctx context.Context) {
-		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, newSite(anthropicSays("Hi.")), func(m *v1alpha1.Model) {
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, newSite(anthropicText("Hi.")), func(m *v1alpha1.Model) {
 			m.Spec.Price = &v1alpha1.ModelPrice{
 				InputPerMillionTokens:       "3",
 				OutputPerMillionTokens:      "15",

@@ -98,9 +98,9 @@ var _ = Describe("A Turn that was deleted", func() {
 		Expect(kit.Client.Delete(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj())).To(Succeed())
 		expectReleased(ctx, namespace, "demo")
 		Expect(sessionOf(ctx, namespace, "demo").Status.Totals.ToolCalls).To(BeEquivalentTo(1))
-		told := toolErrors(ctx, namespace)
-		Expect(told).To(HaveLen(1))
-		Expect(told[0]).To(ContainSubstring("The outcome of this tool call is unknown"), "its pod has started")
+		errors := toolErrors(ctx, namespace)
+		Expect(errors).To(HaveLen(1))
+		Expect(errors[0]).To(ContainSubstring("The outcome of this tool call is unknown"), "its pod has started")
 		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("AlreadyRan"))
 		Expect(
@@ -142,7 +142,7 @@ var _ = Describe("A Turn that was deleted", func() {
 		})
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		turn := builder.Turn("demo-1").In(namespace).Obj()
-		turn.Finalizers = []string{"example.org/somebody"}
+		turn.Finalizers = []string{"example.org/another"}
 		create(ctx, turn)
 		Eventually(started).Should(Receive())
 		Expect(kit.Client.Delete(ctx, builder.Turn("demo-1").In(namespace).Input("").Obj())).To(Succeed())
@@ -154,7 +154,7 @@ var _ = Describe("A Turn that was deleted", func() {
 	})
 })
 
-// toolErrors are the errors that the journal of a namespace tells models of their tools.
+// toolErrors are the errors of tools in the journals of a namespace.
 func toolErrors(ctx context.Context, namespace string) []string {
 	GinkgoHelper()
 	var errors []string

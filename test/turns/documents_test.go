@@ -25,7 +25,7 @@ const root = "../.."
 
 var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-var _ = Describe("What the documents show", func() {
+var _ = Describe("The examples of the documents", func() {
 	It("README's manifest has twenty lines and works when pasted", func(ctx context.Context) {
 		readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 		Expect(err).NotTo(HaveOccurred())

@@ -90,7 +90,7 @@ var _ = Describe("The end of a Turn", func() {
 })
 
 var _ = Describe("The time to live of a Turn", func() {
-	It("deletes it with its Jobs, and what it said stays", func(ctx context.Context) {
+	It("deletes it with its Jobs, and its messages stay", func(ctx context.Context) {
 		namespace := newNamespace(
 			ctx,
 			builder.Script("done", builder.Calls("work")),

@@ -31,11 +31,11 @@ var _ = Describe("Events", func() {
 		Eventually(eventsIn(ctx, namespace)).Should(Equal([]string{"demo-1 Normal ClientTools once"}))
 		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		told := []string{"demo-1 Normal Approval once", "demo-1 Normal ClientTools once"}
-		Eventually(eventsIn(ctx, namespace)).Should(Equal(told))
+		events := []string{"demo-1 Normal Approval once", "demo-1 Normal ClientTools once"}
+		Eventually(eventsIn(ctx, namespace)).Should(Equal(events))
 		Expect(kit.Approve(ctx, namespace, "demo-1", "pay")).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Consistently(eventsIn(ctx, namespace)).WithTimeout(500 * time.Millisecond).Should(Equal(told))
+		Consistently(eventsIn(ctx, namespace)).WithTimeout(500 * time.Millisecond).Should(Equal(events))
 
 		failing := newNamespace(
 			ctx,

@@ -55,8 +55,8 @@ func filesNamespace(ctx context.Context, steps map[string][]v1alpha1.SimulatedTo
 	return namespace
 }
 
-// told runs a Turn and returns its response.
-func told(ctx context.Context, namespace, turn, input string) string {
+// respond runs a Turn and returns its response.
+func respond(ctx context.Context, namespace, turn, input string) string {
 	GinkgoHelper()
 	create(ctx, builder.Turn(turn).In(namespace).Input(input).Obj())
 	Eventually(kit.Turn(ctx, namespace, turn)).Should(capstantest.HaveSucceeded())
@@ -83,11 +83,11 @@ var _ = Describe("The files of a Session", func() {
 				"first":  {fileCall("write_file", large), fileCall("write_file", `{"path": "/small", "content": "a"}`)},
 				"second": calls,
 			})
-			told(ctx, namespace, "demo-1", "the first")
+			respond(ctx, namespace, "demo-1", "the first")
 			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
 			before, _ := requests.budgeted(namespace)
 			readBefore := requests.reads(namespace)["records"]
-			told(ctx, namespace, "demo-2", "the second")
+			respond(ctx, namespace, "demo-2", "the second")
 			expectWrites(ctx, namespace, len(before), ConsistOf(slices.Concat(
 				beginning, []string{turnWrite, entryWrite, turnWrite, entryWrite}, records, ending)))
 			Expect(requests.reads(namespace)["records"]-readBefore).To(Equal(reads), "reads of Records")
@@ -119,7 +119,7 @@ var _ = Describe("The files of a Session", func() {
 		other := builder.Session("other").In(namespace).Obj()
 		other.Spec.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "session_file_system"}}
 		create(ctx, other)
-		told(ctx, namespace, "demo-1", "write")
+		respond(ctx, namespace, "demo-1", "write")
 		create(ctx, builder.Turn("other-1").In(namespace).Session("other").Input("read").Obj())
 		Eventually(kit.Turn(ctx, namespace, "other-1")).Should(capstantest.HaveSucceeded())
 		foreign, err := kit.Turn(ctx, namespace, "other-1")()
@@ -183,7 +183,7 @@ var _ = Describe("The files of a Session whose manager ends", Serial, Ordered, f
 			"double": {fileCall("edit_file", `{"path": "/notes/a.txt", "old_text": "x", "new_text": "xx"}`)},
 			"read":   {fileCall("read_file", `{"path": "/notes/a.txt"}`)},
 		})
-		Expect(told(ctx, namespace, "demo-1", "write")).To(ContainSubstring(`"created":true`))
+		Expect(respond(ctx, namespace, "demo-1", "write")).To(ContainSubstring(`"created":true`))
 		Expect(kit.Stop()).To(Succeed())
 
 		kit = another()
@@ -203,7 +203,7 @@ var _ = Describe("The files of a Session whose manager ends", Serial, Ordered, f
 		Expect(turn).To(capstantest.HaveToolCall("edit_file", v1alpha1.ToolCallStateSucceeded,
 			v1alpha1.ToolCallReasonCompleted))
 		Expect(turn.Status.Output).To(ContainSubstring(`"replaced":1`), "the first result")
-		Expect(told(ctx, namespace, "demo-3", "read")).To(ContainSubstring(`"content":"xx"`))
+		Expect(respond(ctx, namespace, "demo-3", "read")).To(ContainSubstring(`"content":"xx"`))
 		Expect(held.held).To(Equal(1))
 	})
 })

@@ -54,7 +54,7 @@ var _ = Describe("A hook", func() {
 	})
 
 	// Rules: HOOK-18.
-	It("blocks a message, and the Turn says so", func(ctx context.Context) {
+	It("blocks a message, and the Turn reports it", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("Done."))
 		create(ctx, hooked(namespace, expression(v1alpha1.HookEventUserPromptSubmit,
 			`{"decision": "block", "user_message": "Not here."}`)))

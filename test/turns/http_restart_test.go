@@ -25,13 +25,13 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 	DescribeTable(
 		"that it ended in the middle of",
 		func(
-			ctx context.Context, class v1alpha1.SideEffect, state v1alpha1.ToolCallState, reason string, asked int, told string,
+			ctx context.Context, class v1alpha1.SideEffect, state v1alpha1.ToolCallState, reason string, asked int, text string,
 		) {
 			var n atomic.Int32
 			arrived := make(chan struct{})
 			s := newSite(func(w http.ResponseWriter, r *http.Request) {
 				if n.Add(1) > 1 {
-					says("the second time")(w, r)
+					responds("the second time")(w, r)
 					return
 				}
 				close(arrived)
@@ -49,7 +49,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 			turn = answered(ctx, namespace)
 			Expect(turn).To(capstantest.HaveToolCall("ask", state, reason))
 			Expect(turn.Status.ToolCalls[0].Attempt).To(BeEquivalentTo(1))
-			Expect(turn.Status.Output).To(ContainSubstring(told))
+			Expect(turn.Status.Output).To(ContainSubstring(text))
 			Expect(s.requests()).To(HaveLen(asked))
 			Expect(s.keys()).To(HaveLen(1), "every start of a call has one key")
 		},
@@ -82,7 +82,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 	DescribeTable(
 		"that it ended behind one of, while a client is waited for, are not sent again",
 		func(ctx context.Context, class v1alpha1.SideEffect) {
-			s := newSite(says("clear"))
+			s := newSite(responds("clear"))
 			kit = another()
 			namespace := newNamespace(
 				ctx,
@@ -117,7 +117,7 @@ var _ = Describe("HTTP tools of a manager that ends, or has a rival", Serial, Or
 
 	// Rules: DUR-01.
 	It("start an AtMostOnce call once, whichever manager leads", func(ctx context.Context) {
-		s := newSite(says("paid"))
+		s := newSite(responds("paid"))
 		kit = another()
 		another()
 		const turns = 12

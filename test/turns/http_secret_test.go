@@ -65,7 +65,7 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 			Expect(string(raw)).NotTo(ContainSubstring("s3cr3t"), what)
 		}
 		expectFewEvents(ctx, namespace)
-		Expect(said.contains("s3cr3t")).To(BeFalse(), "the manager has logged it")
+		Expect(managerLog.contains("s3cr3t")).To(BeFalse(), "the manager has logged it")
 	},
 		Entry("with a result", v1alpha1.SideEffectPure, 200),
 		Entry("with a result that the log keeps", v1alpha1.SideEffectAtMostOnce, 200),
@@ -73,7 +73,7 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 	)
 
 	It("does not follow a redirect to another place", func(ctx context.Context) {
-		other := newSite(says("here"))
+		other := newSite(responds("here"))
 		s := newSite(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) })
 		turn := answered(ctx, start(ctx, withSecret(s, v1alpha1.SideEffectPure)))
 		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateFailed, v1alpha1.ToolCallReasonRedirectRefused))
@@ -81,7 +81,7 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 	})
 
 	It("goes to the hosts that it is bound to, as it is when the request is sent", func(ctx context.Context) {
-		s := newSite(says("fine"))
+		s := newSite(responds("fine"))
 		host := strings.TrimPrefix(s.URL, "https://")
 		namespace := start(ctx, withSecret(s, v1alpha1.SideEffectPure), "api.example.org", host)
 		Expect(answered(ctx, namespace).Status.Output).To(Equal("Told: fine"))
@@ -98,7 +98,7 @@ var _ = Describe("A Secret in a header of an HTTP tool", func() {
 	})
 
 	It("that does not exist is waited for, and the request is sent once it is there", func(ctx context.Context) {
-		s := newSite(says("fine"))
+		s := newSite(responds("fine"))
 		tool := withSecret(s, v1alpha1.SideEffectAtMostOnce)
 		namespace := asking(ctx, tool, "{}")
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(And(

@@ -22,7 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-// asking starts a Turn whose model calls the tool once and says what it was told.
+// asking starts a Turn whose model calls the tool once and responds with the tool result.
 func asking(ctx context.Context, tool *v1alpha1.Tool, arguments string) string {
 	GinkgoHelper()
 	asks := builder.Call(tool.Name)
@@ -60,8 +60,8 @@ func journalOf(ctx context.Context, namespace string) []journal.Entry {
 }
 
 var _ = Describe("HTTP tools", func() {
-	It("send the arguments and give the answer as the result", func(ctx context.Context) {
-		s := newSite(says(`{"sky":"clear"}`))
+	It("send the arguments, and the response is the result", func(ctx context.Context) {
+		s := newSite(responds(`{"sky":"clear"}`))
 		turn := answered(ctx, asking(ctx, s.tool("ask", v1alpha1.SideEffectPure), `{ "city": "Oslo" }`))
 		Expect(turn.Status.Output).To(Equal(`Told: {"sky":"clear"}`))
 		Expect(turn).To(capstantest.HaveToolCall("ask", v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted))
@@ -76,7 +76,7 @@ var _ = Describe("HTTP tools", func() {
 	})
 
 	It("send scalar arguments in the query, and no arguments in any other part", func(ctx context.Context) {
-		s := newSite(says("clear"))
+		s := newSite(responds("clear"))
 		tool := s.tool("ask", v1alpha1.SideEffectPure)
 		tool.Spec.HTTP.Method, tool.Spec.HTTP.URL = v1alpha1.HTTPMethodGet, s.URL+"/v1?unit=c"
 		tool.Spec.InputSchema = &v1alpha1.JSON{
@@ -90,7 +90,7 @@ var _ = Describe("HTTP tools", func() {
 	})
 
 	It("are not offered when no call could be sent", func(ctx context.Context) {
-		tool := newSite(says("")).tool("ask", v1alpha1.SideEffectPure)
+		tool := newSite(responds("")).tool("ask", v1alpha1.SideEffectPure)
 		tool.Spec.HTTP.Method = v1alpha1.HTTPMethodGet
 		tool.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{"cities":{"type":"array"}}}`)}
 		namespace := newNamespace(ctx, v1alpha1.Simulation{}, tool)
@@ -103,14 +103,14 @@ var _ = Describe("HTTP tools", func() {
 		}).Should(ContainSubstring(`the property "cities" is not declared as a string, number or boolean`))
 	})
 
-	type told struct {
-		answer http.HandlerFunc
-		class  v1alpha1.SideEffect
-		change func(*v1alpha1.HTTPTool)
-		state  v1alpha1.ToolCallState
-		reason string
-		says   string
-		asked  int
+	type refusal struct {
+		answer  http.HandlerFunc
+		class   v1alpha1.SideEffect
+		change  func(*v1alpha1.HTTPTool)
+		state   v1alpha1.ToolCallState
+		reason  string
+		message string
+		asked   int
 	}
 	to := func(url string) func(*v1alpha1.HTTPTool) { return func(h *v1alpha1.HTTPTool) { h.URL = url } }
 	inASecond := func(h *v1alpha1.HTTPTool) { h.Timeout = &metav1.Duration{Duration: time.Second} }
@@ -126,8 +126,8 @@ var _ = Describe("HTTP tools", func() {
 	abort := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	const once, pure, idempotent = v1alpha1.SideEffectAtMostOnce, v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent
 	DescribeTable(
-		"tell endings apart",
-		func(ctx context.Context, c told) {
+		"distinguish endings",
+		func(ctx context.Context, c refusal) {
 			s := newSite(c.answer)
 			tool := s.tool("ask", c.class)
 			if c.change != nil {
@@ -136,13 +136,13 @@ var _ = Describe("HTTP tools", func() {
 			namespace := asking(ctx, tool, "{}")
 			turn := answered(ctx, namespace)
 			Expect(turn).To(capstantest.HaveToolCall("ask", c.state, c.reason))
-			Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.says))
+			Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring(c.message))
 			Expect(s.requests()).To(HaveLen(c.asked))
 			Expect(s.keys()).To(HaveLen(min(c.asked, 1)), "every attempt of a call has one key")
 		},
 		Entry(
 			"a client's error",
-			told{
+			refusal{
 				status(404, "no such city"),
 				once,
 				nil,
@@ -154,7 +154,7 @@ var _ = Describe("HTTP tools", func() {
 		),
 		Entry(
 			"a server's error, which is not tried again",
-			told{
+			refusal{
 				status(503, ""),
 				idempotent,
 				nil,
@@ -166,7 +166,7 @@ var _ = Describe("HTTP tools", func() {
 		),
 		Entry(
 			"no answer in time, of a tool that may not run again",
-			told{
+			refusal{
 				untilGone,
 				once,
 				inASecond,
@@ -178,7 +178,7 @@ var _ = Describe("HTTP tools", func() {
 		),
 		Entry(
 			"no answer in time, of a tool that may",
-			told{
+			refusal{
 				untilGone,
 				pure,
 				inASecond,
@@ -190,8 +190,8 @@ var _ = Describe("HTTP tools", func() {
 		),
 		Entry(
 			"an address of this machine that is not allowed",
-			told{
-				says(""),
+			refusal{
+				responds(""),
 				once,
 				to("https://[::1]/"),
 				v1alpha1.ToolCallStateNotExecuted,
@@ -202,8 +202,8 @@ var _ = Describe("HTTP tools", func() {
 		),
 		Entry(
 			"an address in a private network",
-			told{
-				says(""),
+			refusal{
+				responds(""),
 				pure,
 				to("https://10.0.0.1/"),
 				v1alpha1.ToolCallStateNotExecuted,
@@ -214,8 +214,8 @@ var _ = Describe("HTTP tools", func() {
 		),
 		Entry(
 			"the metadata of a cloud",
-			told{
-				says(""),
+			refusal{
+				responds(""),
 				pure,
 				to("https://169.254.169.254/latest/"),
 				v1alpha1.ToolCallStateNotExecuted,
@@ -226,7 +226,7 @@ var _ = Describe("HTTP tools", func() {
 		),
 		Entry(
 			"a redirect into a private network",
-			told{
+			refusal{
 				redirect("https://10.0.0.1/"),
 				once,
 				nil,
@@ -237,8 +237,8 @@ var _ = Describe("HTTP tools", func() {
 			},
 		),
 		Entry(
-			"a redirect to what is not encrypted",
-			told{
+			"a redirect to an address without TLS",
+			refusal{
 				redirect("http://127.0.0.1/"),
 				pure,
 				nil,
@@ -250,8 +250,8 @@ var _ = Describe("HTTP tools", func() {
 		),
 		Entry(
 			"no process listens, with an AtMostOnce tool",
-			told{
-				says(""),
+			refusal{
+				responds(""),
 				once,
 				to("https://127.0.0.1:1/"),
 				v1alpha1.ToolCallStateNotExecuted,
@@ -262,7 +262,7 @@ var _ = Describe("HTTP tools", func() {
 		),
 		Entry(
 			"a connection that breaks, of a tool that may not run again",
-			told{
+			refusal{
 				abort,
 				once,
 				nil,
@@ -274,8 +274,8 @@ var _ = Describe("HTTP tools", func() {
 		),
 		Entry(
 			"an answer that is too long",
-			told{
-				says(strings.Repeat("x", 100_000)),
+			refusal{
+				responds(strings.Repeat("x", 100_000)),
 				pure,
 				nil,
 				v1alpha1.ToolCallStateSucceeded,
@@ -292,7 +292,7 @@ var _ = Describe("HTTP tools", func() {
 			if n.Add(1) == 1 {
 				abort(w, r)
 			}
-			says("at last")(w, r)
+			responds("at last")(w, r)
 		})
 		turn := answered(ctx, asking(ctx, s.tool("ask", v1alpha1.SideEffectIdempotent), "{}"))
 		Expect(turn.Status.Output).To(Equal("Told: at last"))
@@ -305,7 +305,7 @@ var _ = Describe("HTTP tools", func() {
 		s := newSite(func(w http.ResponseWriter, r *http.Request) {
 			most.Store(max(most.Load(), at.Add(1)))
 			defer at.Add(-1)
-			says(r.URL.Path)(w, r)
+			responds(r.URL.Path)(w, r)
 		})
 		first, second := s.tool("first", v1alpha1.SideEffectPure), s.tool("second", v1alpha1.SideEffectAtMostOnce)
 		first.Spec.ConcurrencyClass, second.Spec.ConcurrencyClass = "api", "api"
@@ -357,7 +357,7 @@ var _ = Describe("HTTP tools", func() {
 	})
 
 	It("claim AtMostOnce calls in the journal, and keep their results there", func(ctx context.Context) {
-		s := newSite(says("paid"))
+		s := newSite(responds("paid"))
 		namespace := asking(ctx, s.tool("pay", v1alpha1.SideEffectAtMostOnce), "{}")
 		answered(ctx, namespace)
 		entries := journalOf(ctx, namespace)
@@ -375,8 +375,8 @@ var _ = Describe("HTTP tools", func() {
 		Expect(entries[3].Final).To(BeTrue())
 	})
 
-	DescribeTable("cost what the budget says", func(ctx context.Context, class v1alpha1.SideEffect, k int) {
-		s := newSite(says("done"))
+	DescribeTable("cost the writes of the budget", func(ctx context.Context, class v1alpha1.SideEffect, k int) {
+		s := newSite(responds("done"))
 		namespace := newNamespace(
 			ctx,
 			builder.Script("done", slices.Repeat(builder.Calls("ask"), k)),

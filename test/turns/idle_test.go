@@ -76,7 +76,7 @@ var _ = Describe("An idle namespace", func() {
 		Eventually(phaseOf(ctx, namespace, "busy")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
 		Expect(turnPhase(ctx, namespace, "waiting-2")()).To(Equal(v1alpha1.TurnPhaseQueued))
 		neighbour := newNamespace(ctx, v1alpha1.Simulation{})
-		keyless := realModel(neighbour, "real", v1alpha1.ModelProviderAnthropic, newSite(anthropicSays("Hi.")))
+		keyless := realModel(neighbour, "real", v1alpha1.ModelProviderAnthropic, newSite(anthropicText("Hi.")))
 		create(ctx, keyless)
 		rested := quietly(ctx, namespace)
 
@@ -102,12 +102,12 @@ var _ = Describe("An idle namespace", func() {
 			}
 		}
 		again := quietly(ctx, namespace)
-		Expect(requests.concerning(namespace)).To(Equal(written), "applying what is there already makes a controller write")
-		Expect(again.Since(rested).Of("turn")).NotTo(BeEmpty(), "no controller looked at what was applied")
+		Expect(requests.concerning(namespace)).To(Equal(written), "applying unchanged objects makes a controller write")
+		Expect(again.Since(rested).Of("turn")).NotTo(BeEmpty(), "no controller looked at the applied objects")
 	})
 })
 
-// applier is who applies objects first.
+// applier is the field manager that applies objects first.
 const applier client.FieldOwner = "applier"
 
 // applyAs is a server-side apply.

@@ -26,7 +26,7 @@ func unfetched(w http.ResponseWriter, _ *http.Request) {
 var _ = Describe("A message to a Model of a real provider", func() {
 	// Rules: LLM-06.
 	It("sets the reasoning effort, and only its own", func(ctx context.Context) {
-		s := newSite(anthropicSays("Hi."))
+		s := newSite(anthropicText("Hi."))
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, func(m *v1alpha1.Model) {
 			m.Spec.Model = "claude-opus-5"
 			m.Spec.Parameters = &v1alpha1.ModelParameters{ReasoningEffort: v1alpha1.ReasoningEffortLow}
@@ -57,7 +57,7 @@ var _ = Describe("A message to a Model of a real provider", func() {
 
 	It("continues without an expired image", func(ctx context.Context) {
 		answers := []http.HandlerFunc{
-			anthropicSays("A ship."), unfetched, unfetched, anthropicSays("It was old."), anthropicSays("Bye."),
+			anthropicText("A ship."), unfetched, unfetched, anthropicText("It was old."), anthropicText("Bye."),
 		}
 		s := newSite(inTurn(answers...))
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)

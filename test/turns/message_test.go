@@ -151,15 +151,15 @@ var _ = Describe("The locale", func() {
 					Expect(p.System).To(ContainSubstring("The user's locale is " + c.want + " "))
 				}
 			}
-			Expect(toldLocale(ctx, namespace, name)).To(Equal(c.want))
+			Expect(toolLocale(ctx, namespace, name)).To(Equal(c.want))
 		}
 		Expect(kit.Turn(ctx, namespace, "swiss-1")()).To(HaveField("Status.Output", "de-CH"))
 		Expect(kit.Turn(ctx, namespace, "plain-1")()).To(HaveField("Status.Output", "(no locale)"))
 	})
 })
 
-// toldLocale is what the one Job of a Turn has in CAPSTAN_LOCALE.
-func toldLocale(ctx context.Context, namespace, turn string) string {
+// toolLocale is the value of CAPSTAN_LOCALE in the only Job of a Turn.
+func toolLocale(ctx context.Context, namespace, turn string) string {
 	GinkgoHelper()
 	var found batchv1.JobList
 	owner, err := kit.Turn(ctx, namespace, turn)()

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-// apiKey is what the Secrets of these specs hold.
+// apiKey is the key in the Secrets of these specs.
 const apiKey = "sk-m0del-s3cret"
 
 // streamed answers with the events of a stream.
@@ -40,8 +40,8 @@ func streamed(events ...string) http.HandlerFunc {
 	}
 }
 
-// anthropicSays is a stream of Anthropic's with one text; anthropicCalls is one with one call.
-func anthropicSays(text string) http.HandlerFunc {
+// anthropicText is a stream of Anthropic's with one text; anthropicCalls is one with one call.
+func anthropicText(text string) http.HandlerFunc {
 	return streamed(anthropicStart,
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
 		fmt.Sprintf(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":%q}}`, text),
@@ -160,10 +160,10 @@ func keyIsNowhere(ctx context.Context, namespace string) {
 		Expect(string(raw)).NotTo(ContainSubstring(apiKey), what)
 	}
 	expectFewEvents(ctx, namespace)
-	Expect(said.contains(apiKey)).To(BeFalse(), "the manager has logged it")
+	Expect(managerLog.contains(apiKey)).To(BeFalse(), "the manager has logged it")
 }
 
-// generation is what the log says of a model that was asked.
+// generation is the journal's event about a model call.
 type generation struct {
 	Provider string `json:"provider"`
 	Model    string `json:"model"`
@@ -190,7 +190,7 @@ func generationsOf(ctx context.Context, namespace string) []generation {
 
 var _ = Describe("A Model of a real provider", func() {
 	It("answers with a tool's help, and its key is nowhere to be seen", func(ctx context.Context) {
-		s := newSite(inTurn(anthropicCalls("toolu_1", "weather", `{"city":"Oslo"}`), anthropicSays("It is 21 degrees.")))
+		s := newSite(inTurn(anthropicCalls("toolu_1", "weather", `{"city":"Oslo"}`), anthropicText("It is 21 degrees.")))
 		namespace := withModel(
 			ctx,
 			v1alpha1.ModelProviderAnthropic,
@@ -281,7 +281,7 @@ var _ = Describe("A Model of a real provider", func() {
 			inTurn(
 				refusing(http.StatusTooManyRequests, "rate_limit_error"),
 				refusing(529, "overloaded_error"),
-				anthropicSays("Now."),
+				anthropicText("Now."),
 			),
 		)
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
@@ -325,10 +325,10 @@ var _ = Describe("A Model of a real provider", func() {
 	})
 
 	It("waits for its key, reports what to do, and responds after that", func(ctx context.Context) {
-		s := newSite(anthropicSays("Hi."))
+		s := newSite(anthropicText("Hi."))
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
 		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
-		waitsFor := func(reason, says string) {
+		waitsFor := func(reason, message string) {
 			GinkgoHelper()
 			Eventually(condition(ctx, &v1alpha1.Model{}, namespace, "real", v1alpha1.ConditionReady)).Should(And(
 				HaveField(
@@ -336,7 +336,7 @@ var _ = Describe("A Model of a real provider", func() {
 					metav1.ConditionFalse,
 				),
 				HaveField("Reason", reason),
-				HaveField("Message", ContainSubstring(says)),
+				HaveField("Message", ContainSubstring(message)),
 			))
 			Eventually(condition(ctx, &v1alpha1.Turn{}, namespace, "demo-1", v1alpha1.ConditionSucceeded)).Should(And(
 				HaveField(
@@ -344,7 +344,7 @@ var _ = Describe("A Model of a real provider", func() {
 					v1alpha1.ReasonSessionNotReady,
 				),
 				HaveField("Message", ContainSubstring(`Model "real" is not ready (`+reason+`). `)),
-				HaveField("Message", ContainSubstring(says)),
+				HaveField("Message", ContainSubstring(message)),
 			))
 		}
 		waitsFor(
@@ -369,7 +369,7 @@ var _ = Describe("A Model of a real provider", func() {
 	})
 
 	It("whose key is deleted during a Turn makes the Turn wait until there is one", func(ctx context.Context) {
-		s := newSite(inTurn(anthropicCalls("toolu_1", "ask-ann", "{}"), anthropicSays("Done.")))
+		s := newSite(inTurn(anthropicCalls("toolu_1", "ask-ann", "{}"), anthropicText("Done.")))
 		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil, builder.ClientTool("ask-ann").Obj())
 		secret := keySecret(namespace)
 		create(ctx, secret)
@@ -387,7 +387,7 @@ var _ = Describe("A Model of a real provider", func() {
 		))
 		Expect(turnPhase(ctx, namespace, "demo-1")()).To(Equal(v1alpha1.TurnPhaseWaiting))
 		Eventually(condition(ctx, &v1alpha1.Model{}, namespace, "real", v1alpha1.ConditionReady)).Should(
-			HaveField("Reason", v1alpha1.ReasonSecretMissing), "the call has told the Model")
+			HaveField("Reason", v1alpha1.ReasonSecretMissing), "the call has updated the Model")
 		Expect(s.requests()).To(HaveLen(1))
 
 		create(ctx, keySecret(namespace))

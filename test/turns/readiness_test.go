@@ -44,11 +44,11 @@ func (l *layered) readyOf(ctx context.Context, g Gomega) (layers map[string]stri
 }
 
 // expectCause waits until all layers state the same cause, and the Turn repeats it.
-func (l *layered) expectCause(ctx context.Context, reason, says string) {
+func (l *layered) expectCause(ctx context.Context, reason, message string) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		layers, turn := l.readyOf(ctx, g)
-		g.Expect(layers).To(HaveEach(And(HavePrefix(reason+": "), ContainSubstring(says))))
+		g.Expect(layers).To(HaveEach(And(HavePrefix(reason+": "), ContainSubstring(message))))
 		message := layers["*v1alpha1.Session"]
 		g.Expect(layers).To(HaveEach(Equal(message)), "all states of one cause are the same")
 		g.Expect(turn.Reason).To(Equal(v1alpha1.ReasonSessionNotReady))
@@ -59,8 +59,8 @@ func (l *layered) expectCause(ctx context.Context, reason, says string) {
 var _ = Describe("A Harness, an Agent, a Session and its Turn", func() {
 	DescribeTable(
 		"state the same cause in the same words",
-		func(ctx context.Context, set func(*layered), reason, says string) {
-			s := newSite(anthropicSays("Hi."))
+		func(ctx context.Context, set func(*layered), reason, message string) {
+			s := newSite(anthropicText("Hi."))
 			home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "readiness-"}}
 			create(ctx, home)
 			l := &layered{namespace: home.Name, tool: builder.ClientTool("tool").Obj()}
@@ -81,7 +81,7 @@ var _ = Describe("A Harness, an Agent, a Session and its Turn", func() {
 				create(ctx, object)
 			}
 			if reason != v1alpha1.ReasonReady {
-				l.expectCause(ctx, reason, says)
+				l.expectCause(ctx, reason, message)
 				l.mend(ctx)
 			}
 			Eventually(func(g Gomega) {

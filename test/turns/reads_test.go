@@ -22,7 +22,7 @@ func phaseOf(ctx context.Context, namespace, name string) func() (v1alpha1.Sessi
 	}
 }
 
-// accepted returns a function that reads what was said of a ToolResult: status and reason.
+// accepted returns a function that reads the Accepted condition of a ToolResult: status and reason.
 func accepted(ctx context.Context, namespace, name string) func() (string, error) {
 	return func() (string, error) {
 		result := &v1alpha1.ToolResult{}

@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-// slow is a script that says so many words, one a second.
+// slow is a script that responds with so many words, one a second.
 func slow(words int) v1alpha1.Simulation {
 	return v1alpha1.Simulation{
 		Latency:  &metav1.Duration{Duration: time.Duration(words) * time.Second},
@@ -26,7 +26,7 @@ func slow(words int) v1alpha1.Simulation {
 	}
 }
 
-// recovers sets what becomes of answers that the Model of a namespace was giving.
+// recovers sets how partial responses of the Model of a namespace are recovered.
 func recovers(ctx context.Context, namespace string, recovery v1alpha1.ModelRecovery) {
 	GinkgoHelper()
 	m := builder.Model("simulated").In(namespace).Obj()

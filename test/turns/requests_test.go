@@ -34,7 +34,7 @@ type requestLog struct {
 	admitted map[string]time.Time
 }
 
-// callCounts is what the newest write of a Turn's status said of its tool calls.
+// callCounts has the counts of tool calls in the newest write of a Turn's status.
 type callCounts struct {
 	pods, attempts, withdrawn int
 }
@@ -248,7 +248,7 @@ func phases(progress []request) []request {
 	return slices.DeleteFunc(slices.Clone(progress), func(r request) bool { return !r.phase })
 }
 
-// of says what was written, if it is in the namespace and part of a Turn.
+// of returns the object that was written, if it is in the namespace and part of a Turn.
 func (r request) of(namespace string) (string, bool) {
 	_, rest, ok := strings.Cut(r.path, "/namespaces/"+namespace+"/")
 	if !ok {

@@ -32,7 +32,7 @@ var _ = Describe("A Turn without tools", func() {
 		}))
 	})
 
-	It("reads itself once and the end of the journal twice, besides what is cached", func(ctx context.Context) {
+	It("reads itself once and the end of the journal twice, besides reads of the cache", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("Hello to you too."))
 		startedSession(ctx, namespace)
 		run := func(name string) map[string]int {

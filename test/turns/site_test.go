@@ -28,8 +28,8 @@ func testRoots() *x509.CertPool {
 	return roots
 }
 
-// said is all that the controllers have logged.
-var said = &transcript{}
+// managerLog has all lines that the controllers have logged.
+var managerLog = &transcript{}
 
 type transcript struct {
 	mu   sync.Mutex
@@ -95,8 +95,8 @@ func (s *site) keys() map[string]int {
 	return keys
 }
 
-// says is an answer that is always the same.
-func says(text string) http.HandlerFunc {
+// responds is a handler that always responds with the same text.
+func responds(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 }
 

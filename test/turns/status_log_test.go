@@ -51,7 +51,7 @@ func harnessOf(namespace string) *v1alpha1.Harness {
 	return harness
 }
 
-// blocking lets the tools of a namespace run until the test lets them go on; the channels say so and let them.
+// blocking lets the tools of a namespace run until the test ends them: started reports each call, proceed ends one.
 func blocking(namespace string) (started chan capstantest.Call, proceed chan struct{}) {
 	started, proceed = make(chan capstantest.Call, 64), make(chan struct{})
 	jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
@@ -318,7 +318,7 @@ func setFinalizers(ctx context.Context, object client.Object, list string) {
 	Expect(kit.Client.Patch(ctx, object, patch)).To(Succeed())
 }
 
-// toolCompleted is what the specs read of the data of a tool.completed event.
+// toolCompleted has the fields of a tool.completed event that the specs read.
 type toolCompleted struct {
 	ToolCallID string `json:"tool_call_id"`
 	Status     string `json:"status"`

@@ -258,7 +258,7 @@ func finalAnswer(ctx context.Context, namespace string) string {
 }
 
 var _ = Describe("A Turn whose model fails", func() {
-	DescribeTable("says why", func(ctx context.Context, code v1alpha1.ErrorCode, reason string) {
+	DescribeTable("reports the reason", func(ctx context.Context, code v1alpha1.ErrorCode, reason string) {
 		const text = "says the provider"
 		namespace := newNamespace(
 			ctx,
@@ -275,7 +275,7 @@ var _ = Describe("A Turn whose model fails", func() {
 		Expect(turn.Status.Error.Code).To(Equal(code))
 		Expect(
 			turn.Status.Error.Message,
-		).NotTo(Or(BeEmpty(), ContainSubstring(text)), "what a provider says may hold what is not for users")
+		).NotTo(Or(BeEmpty(), ContainSubstring(text)), "the provider's text may contain text that is not for users")
 		stalled := conditionOf(turn, v1alpha1.ConditionStalled)
 		Expect(string(stalled.Status) + " " + stalled.Reason).To(Equal("True " + reason))
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))

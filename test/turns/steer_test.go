@@ -15,7 +15,7 @@ import (
 )
 
 var _ = Describe("A message that steers", func() {
-	// reasoning is what the log says of a model call.
+	// reasoning has the events of a model call.
 	reasoning := []string{
 		event.TypeReasonStarted,
 		event.TypeOutputMessageStarted,

@@ -35,7 +35,7 @@ var (
 )
 
 var _ = BeforeSuite(func(context.Context) {
-	suite.Configure(reconciled.Count(suite.Logger(said)), 30*time.Second, suite.Polling)
+	suite.Configure(reconciled.Count(suite.Logger(managerLog)), 30*time.Second, suite.Polling)
 	config = suite.Start().Config
 	requests = &requestLog{}
 	var err error
@@ -91,7 +91,7 @@ func create(ctx context.Context, objects ...client.Object) {
 	suite.Create(ctx, kit.Client, objects...)
 }
 
-// jobScripts lets each spec say what the tools of its namespace do.
+// jobScripts has the functions that stand for the tools of each spec's namespace.
 type jobScripts struct {
 	mu      sync.Mutex
 	scripts map[string]capstantest.JobRunner

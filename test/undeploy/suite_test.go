@@ -144,7 +144,7 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 	})
 })
 
-// undeploy runs the script and gives all that it says.
+// undeploy runs the script and returns its output.
 func undeploy(ctx context.Context, arguments ...string) (string, error) {
 	GinkgoHelper()
 	script := exec.CommandContext(ctx, "../../hack/undeploy.sh", arguments...)

@@ -46,7 +46,7 @@ type scene struct {
 	reached func(context.Context, *recorder) bool
 }
 
-// recorder is what a scene is looked at with.
+// recorder observes a scene.
 type recorder struct {
 	kit       *capstantest.Kit
 	namespace string
@@ -235,7 +235,7 @@ var recordedKinds = []schema.GroupVersionKind{
 	v1alpha1.GroupVersion.WithKind("JournalEntry"),
 }
 
-// dump is all that the scene has made, as YAML.
+// dump returns the objects of the scene as YAML.
 func (r *recorder) dump(ctx context.Context) []byte {
 	GinkgoHelper()
 	var out bytes.Buffer

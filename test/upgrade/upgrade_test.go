@@ -119,7 +119,7 @@ type loaded struct {
 	namespace string
 }
 
-// expectAnswered waits for the answer and says how many calls it took.
+// expectAnswered waits for the response and checks the number of calls.
 func (s *loaded) expectAnswered(ctx context.Context, turn string, calls int) {
 	GinkgoHelper()
 	Eventually(s.kit.Turn(ctx, s.namespace, turn)).Should(capstantest.HaveSucceeded())
@@ -132,7 +132,7 @@ func (s *loaded) expectAnswered(ctx context.Context, turn string, calls int) {
 	}
 }
 
-// expectJobs says how many Jobs were made in all, by the earlier build and by this one.
+// expectJobs checks the number of Jobs that the earlier build and this one have created in all.
 func (s *loaded) expectJobs(ctx context.Context, n int) {
 	GinkgoHelper()
 	var jobs batchv1.JobList

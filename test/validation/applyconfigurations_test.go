@@ -93,7 +93,7 @@ var _ = Describe("Apply configurations", func() {
 		owned, err := applyv1alpha1.ExtractSession(stored, fieldOwner)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(owned.Spec.MaxIterations).To(HaveValue(BeEquivalentTo(3)))
-		Expect(owned.Spec.ClientTools).To(BeNil(), "what is a default belongs to nobody")
+		Expect(owned.Spec.ClientTools).To(BeNil(), "a default has no field manager")
 
 		Expect(api.Apply(ctx, session(), client.FieldOwner(fieldOwner))).To(Succeed())
 		Expect(api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "demo"}, stored)).To(Succeed())

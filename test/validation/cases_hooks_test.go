@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hook is the patch of a layer with one hook, which has what is given besides its name.
+// hook is the patch of a layer with one hook, which has the given fields and a name.
 func hook(fields string) string {
 	return `spec: {hooks: [{name: guard, ` + fields + `}]}`
 }

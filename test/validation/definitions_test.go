@@ -99,7 +99,7 @@ var _ = Describe("Definitions", func() {
 			})
 		})
 
-		It(fmt.Sprintf("of %s say how every list is merged", kind), func() {
+		It(fmt.Sprintf("of %s define how every list is merged", kind), func() {
 			walk("", rootSchema(definitionsByKind()[kind]), func(path string, schema jsonSchema) {
 				if schema.Type == "array" {
 					Expect(schema.XListType).NotTo(BeNil(), "%s needs a listType", path)
@@ -119,7 +119,7 @@ func forEachField(path string, schema jsonSchema, visit func(path string, schema
 	})
 }
 
-// unbounded says which limit a schema lacks.
+// unbounded returns the limit that a schema lacks.
 func unbounded(schema jsonSchema) string {
 	switch {
 	case schema.Type == "string" && schema.MaxLength == nil && len(schema.Enum) == 0:

@@ -34,8 +34,7 @@ var _ = Describe("The install", Ordered, func() {
 		).NotTo(ContainSubstring("Warning"))
 	})
 
-	// The other specs are about what the schemas say. The policies, which ask who it is that says it, have a suite of
-	// their own.
+	// The other specs are about the schemas. The policies, which depend on the user, have a suite of their own.
 	AfterAll(func(ctx context.Context) {
 		bindings := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 		Expect(api.DeleteAllOf(ctx, bindings, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
@@ -117,7 +116,7 @@ var _ = Describe("The install", Ordered, func() {
 		pod.ResourceVersion, pod.UID = "", ""
 		pod.Spec.SecurityContext.RunAsNonRoot = nil
 		Expect(api.Create(ctx, pod, client.DryRunAll)).To(MatchError(ContainSubstring(`violates PodSecurity "restricted`)),
-			"the standard must be in force, or the check above says nothing")
+			"the standard must be in force, or the check above proves nothing")
 	})
 
 	It("lets the scheduler preempt pods for the manager, and requests few resources", func(ctx context.Context) {

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
-// wideSpace is what kubectl puts between two columns, whose names may have a space in them.
+// wideSpace is the space between two of kubectl's columns, whose names may have a space in them.
 var wideSpace = regexp.MustCompile(`\s{2,}`)
 
 // publishTimeout bounds what the API server does some time after it answered.

@@ -84,8 +84,7 @@ func specimenWith(kind, path string) *unstructured.Unstructured {
 	panic(fmt.Sprintf("no specimen of %s has %s", kind, path))
 }
 
-// edge makes the object that just obeys a constraint, the one that just does not, and the start of what the API server
-// says to that.
+// edge returns an object at the limit of a constraint, one just beyond, and the beginning of the error for the latter.
 func edge(c constraint, base *unstructured.Unstructured) (atLimit, beyond *unstructured.Unstructured, message string) {
 	with := func(value any) *unstructured.Unstructured {
 		object := base.DeepCopy()

@@ -46,7 +46,7 @@ type constraint struct {
 	// path of the schema, for example spec.tools[].name. [] stands for the items of a list, [*] for the values of a map.
 	path    string
 	keyword string
-	// detail tells constraints of one path and keyword apart: the name of a required field, the message of a rule.
+	// detail distinguishes constraints of one path and keyword: the name of a required field, the message of a rule.
 	detail string
 	schema jsonSchema
 }

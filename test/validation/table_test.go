@@ -55,7 +55,7 @@ var _ = Describe("Rules", func() {
 					if rc.message == "" && rule.keyword == keywordRule {
 						rc.message = rule.detail
 					}
-					Expect(rc.message).NotTo(BeEmpty(), "a case must say what the user sees")
+					Expect(rc.message).NotTo(BeEmpty(), "a case needs the message for the user")
 
 					try := trier(ctx, kind, i, rc.stored)
 					Expect(try(rc.accepted)).To(Succeed())
@@ -111,8 +111,8 @@ func admitInProcess(kind string, object *unstructured.Unstructured) error {
 	return apivalidation.Admit(admitted)
 }
 
-// trier says what the API server answers to a patch: of an object that is created, or of one that is stored first and
-// then changed. Nothing but the stored object is kept.
+// trier returns a function that returns the API server's error for a patch: of an object that is created, or of one
+// that is stored first and then changed. Nothing but the stored object is kept.
 func trier(ctx context.Context, kind string, number int, stored string) func(patch string) error {
 	GinkgoHelper()
 	if stored == "" {

@@ -1,5 +1,5 @@
 // Command argocd is Argo CD's own health engine as a filter: it reads a stream of objects in JSON and writes, for each,
-// one line of JSON that says how healthy Argo CD finds it. The only argument is the ConfigMap with the health checks,
+// one line of JSON with the health that Argo CD computes. The only argument is the ConfigMap with the health checks,
 // as Argo CD would be given it.
 //
 // It is a module of its own, because Argo CD brings most of its product along, built against the Kubernetes of its own
@@ -37,13 +37,13 @@ func main() {
 	}
 }
 
-// run says how healthy each object of a stream is.
-func run(configMap string, objects io.Reader, verdicts io.Writer) error {
+// run writes the health of each object of a stream.
+func run(configMap string, objects io.Reader, results io.Writer) error {
 	checks, err := readChecks(configMap)
 	if err != nil {
 		return err
 	}
-	decoder, encoder := json.NewDecoder(objects), json.NewEncoder(verdicts)
+	decoder, encoder := json.NewDecoder(objects), json.NewEncoder(results)
 	for {
 		var raw json.RawMessage
 		if err := decoder.Decode(&raw); errors.Is(err, io.EOF) {
@@ -55,15 +55,15 @@ func run(configMap string, objects io.Reader, verdicts io.Writer) error {
 		if err := object.UnmarshalJSON(raw); err != nil {
 			return fmt.Errorf("reading an object: %w", err)
 		}
-		verdict, err := health.GetResourceHealth(object, checks)
+		result, err := health.GetResourceHealth(object, checks)
 		if err != nil {
 			return fmt.Errorf("the health check of %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
-		if verdict == nil {
+		if result == nil {
 			return fmt.Errorf("%s has no health check", object.GetKind())
 		}
-		if err := encoder.Encode(verdict); err != nil {
-			return fmt.Errorf("writing a verdict: %w", err)
+		if err := encoder.Encode(result); err != nil {
+			return fmt.Errorf("writing the result: %w", err)
 		}
 	}
 }

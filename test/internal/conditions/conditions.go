@@ -1,4 +1,4 @@
-// Package conditions prints what the conditions of a namespace say, for the report of a spec.
+// Package conditions prints the conditions of a namespace, for the report of a spec.
 package conditions
 
 import (

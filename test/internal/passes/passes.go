@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// begun is what controller-runtime logs at the beginning of each pass, and level is at which verbosity.
+	// begun is the message that controller-runtime logs at the beginning of each pass, and level its verbosity.
 	begun = "Reconciling"
 	level = 5
 	// kubelet is the controller of the kit that plays Job controller and kubelet. It is not one of Capstan's.
@@ -25,7 +25,7 @@ type Counter struct {
 	counts map[pass]int
 }
 
-// pass is what a controller is called with.
+// pass is the request of a controller's pass.
 type pass struct {
 	controller, namespace, name string
 }

@@ -51,6 +51,6 @@ func TestPassesAreCountedByObject(t *testing.T) {
 		t.Errorf("counted %v of the controller", turns)
 	}
 	if len(logged) != 1 || !strings.Contains(fmt.Sprint(logged), `"name"="demo-1"`) {
-		t.Errorf("logged %q, want what the other logger logs", logged)
+		t.Errorf("logged %q, want the lines of the other logger", logged)
 	}
 }

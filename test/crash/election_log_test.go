@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// chronicle says, for people who look at a failure, what became of the processes of an election.
-type chronicle struct {
+// electionLog has the events of the processes of an election, for the report of a failure.
+type electionLog struct {
 	began time.Time
 	mu    sync.Mutex
 	lines []string
 }
 
-func (c *chronicle) note(format string, arguments ...any) {
+func (c *electionLog) note(format string, arguments ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lines = append(
@@ -24,8 +24,8 @@ func (c *chronicle) note(format string, arguments ...any) {
 	)
 }
 
-// told is the chronicle as part of the error of a run.
-func (c *chronicle) told() error {
+// report returns the log as part of the error of a run.
+func (c *electionLog) report() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return errors.New("the election:\n" + strings.Join(c.lines, "\n"))
