@@ -61,13 +61,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if Decided(result) {
 		return ctrl.Result{}, nil
 	}
-	said := toolresult.Judge(result, turn)
+	said := toolresult.Evaluate(result, turn)
 	if said.Status == metav1.ConditionFalse {
 		// A refusal is final, so that it needs a live read.
 		if turn, err = r.turn(ctx, r.Live, result); err != nil {
 			return ctrl.Result{}, err
 		}
-		said = toolresult.Judge(result, turn)
+		said = toolresult.Evaluate(result, turn)
 	}
 	if said.Reason == "" {
 		return ctrl.Result{}, nil

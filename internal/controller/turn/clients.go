@@ -77,7 +77,7 @@ func (r *Reconciler) readOffers(ctx context.Context, a *actScope, accepted []act
 	}
 	var whole []act.Offer
 	for _, o := range accepted {
-		if o.Result.Spec.Decision != "" && (!exists || toolresult.Judge(o.Result, live).Reason != "") {
+		if o.Result.Spec.Decision != "" && (!exists || toolresult.Evaluate(o.Result, live).Reason != "") {
 			continue
 		}
 		var err error

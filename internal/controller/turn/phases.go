@@ -75,7 +75,7 @@ func (r *Reconciler) admission(ctx context.Context, s *scope) (flow, error) {
 // waitInQueue reports why the Turn has not begun, and records an Event once a reference has been missing for a while.
 func (r *Reconciler) waitInQueue(s *scope, reason, message string) flow {
 	r.notifyMissing(s, reason)
-	if s.session != nil && queue.Says(s.turn, reason, message) {
+	if s.session != nil && queue.States(s.turn, reason, message) {
 		return stop
 	}
 	turnstate.Queue(&s.turn.Status, s.turn.Generation, metav1.NewTime(r.Clock()), reason, message)

@@ -16,8 +16,8 @@ func TestUntilWhenACallCanBeApproved(t *testing.T) {
 		spec v1alpha1.ToolSpec
 		want time.Duration // from the next full second on
 	}{
-		"a day when nothing is said": {v1alpha1.ToolSpec{Policy: v1alpha1.ToolPolicyRequiresApproval}, 24 * time.Hour},
-		"as long as the Tool says": {
+		"a day by default": {v1alpha1.ToolSpec{Policy: v1alpha1.ToolPolicyRequiresApproval}, 24 * time.Hour},
+		"the time of the Tool": {
 			v1alpha1.ToolSpec{
 				Policy: v1alpha1.ToolPolicyRequiresApproval, ApprovalTimeout: &metav1.Duration{Duration: time.Second},
 			},

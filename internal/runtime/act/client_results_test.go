@@ -115,7 +115,7 @@ func TestWhenACallWaitsForItsApprovalForTooLong(t *testing.T) {
 		"in time":                               {call: guardedCall("1-0"), now: in(59 * time.Second), wake: in(time.Minute)},
 		"too long":                              {call: guardedCall("1-0"), now: in(time.Minute), over: true},
 		"too long, but a decision came in time": {call: guardedCall("1-0"), now: in(time.Hour), offered: true},
-		"the status says so already":            {call: shown, now: in(0), over: true},
+		"the status has it already":             {call: shown, now: in(0), over: true},
 		"approved":                              {call: approved, now: in(time.Hour)},
 		"another call":                          {call: clientCall("1-0"), now: in(time.Hour)},
 	} {

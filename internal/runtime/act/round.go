@@ -104,8 +104,8 @@ func (r *Round) WakeAt() time.Time {
 	return r.wakeAt
 }
 
-// Next returns what to do now, in this order; nothing when the round is over. The first rule that has something to do
-// decides.
+// Next returns the actions to take now, in this order; none when the round is over. The first rule that returns an
+// action decides.
 func (r *Round) Next(now time.Time) []Action {
 	for _, rule := range []func(time.Time) []Action{
 		r.block, r.observe, r.retry, r.read, r.acceptOffers, r.approve, r.abandon, r.checkSecrets, r.start, r.open, r.close,

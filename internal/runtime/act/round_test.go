@@ -218,7 +218,7 @@ func TestWhatARoundDoes(t *testing.T) {
 	}
 }
 
-// What becomes of a call without a known outcome when its Turn ends, by executor, class and status.
+// The end of a call without a known outcome when its Turn ends, by executor, class and status.
 func TestHowACallEndsWithItsTurn(t *testing.T) {
 	const job, request = v1alpha1.ToolExecutorJob, v1alpha1.ToolExecutorHTTP
 	const pending, running = v1alpha1.ToolCallStatePending, v1alpha1.ToolCallStateRunning

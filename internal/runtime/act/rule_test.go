@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestOnlyActDecidesAboutCalls holds that what becomes of a call is decided here, in one place: no other code that runs
-// Turns asks for the class of a call, for a settled state or for the times in its status, or keeps what is known of
-// calls in a map by their ids. Package tool concludes from the class how an attempt has ended.
+// TestOnlyActDecidesAboutCalls checks that the outcome of a call is decided here, in one place: no other code that runs
+// Turns reads the class of a call, a settled state or the times in its status, or keeps facts about calls in a map by
+// their ids. Package tool concludes from the class how an attempt has ended.
 func TestOnlyActDecidesAboutCalls(t *testing.T) {
 	files := 0
 	for _, root := range []string{

@@ -50,7 +50,7 @@ func TestWhichCallsMayStart(t *testing.T) {
 	}{
 		"nothing of nothing":                {parallel, "", 32, nil},
 		"all of several":                    {parallel, "P P P", 32, []int{0, 1, 2}},
-		"all when nothing else is said":     {"", "P P", 0, []int{0, 1}},
+		"all by default":                    {"", "P P", 0, []int{0, 1}},
 		"not what has ended":                {parallel, "S F U N P", 32, []int{4}},
 		"not what runs":                     {parallel, "R P", 32, []int{1}},
 		"not what waits for a client":       {parallel, "w p P", 32, []int{2}},

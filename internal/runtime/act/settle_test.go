@@ -106,14 +106,14 @@ func TestACallThatWasAbandonedIsKnownByItsStatus(t *testing.T) {
 		}
 		step, calls := &Step{}, []v1alpha1.ToolCall{call}
 		step.Abandon(calls)
-		told, _ := step.Outcome("1-0")
-		if !wasAbandoned(calls[0]) || told.Error == "" || told.Started {
-			t.Errorf("%s: call %+v after %+v", name, calls[0], told)
+		outcome, _ := step.Outcome("1-0")
+		if !wasAbandoned(calls[0]) || outcome.Error == "" || outcome.Started {
+			t.Errorf("%s: call %+v after %+v", name, calls[0], outcome)
 		}
 		restarted := &Step{}
 		restarted.RecallAbandoned(calls)
-		if again, known := restarted.Outcome("1-0"); !known || again.Error != told.Error || again.State != told.State {
-			t.Errorf("%s: after a restart it is told as %+v, before as %+v", name, again, told)
+		if again, known := restarted.Outcome("1-0"); !known || again.Error != outcome.Error || again.State != outcome.State {
+			t.Errorf("%s: after a restart it is told as %+v, before as %+v", name, again, outcome)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func TestWhenAStepWaitsForOthers(t *testing.T) {
 	}
 }
 
-// A missing Secret is looked for again later and later, and at once in a process that is told about new ones.
+// A missing Secret is looked for again later and later, and at once in a process that is notified of new ones.
 func TestWhenAMissingSecretIsLookedForAgain(t *testing.T) {
 	call := pendingCall("1-0", v1alpha1.ToolExecutorHTTP)
 	missing := &MissingSecret{Tool: "t", Reason: v1alpha1.ReasonSecretMissing, Problem: "It is not there."}

@@ -53,8 +53,8 @@ func TestAdmitRefuses(t *testing.T) {
 	text := "x"
 	client := &v1alpha1.ClientTool{}
 	for name, test := range map[string]struct {
-		object Object
-		says   string
+		object  Object
+		message string
 	}{
 		"no name":            {&v1alpha1.Agent{}, "metadata.name"},
 		"a name of capitals": {&v1alpha1.Agent{ObjectMeta: named("Agent")}, "metadata.name"},
@@ -136,8 +136,8 @@ func TestAdmitRefuses(t *testing.T) {
 		"an entry of the log": {&v1alpha1.JournalEntry{ObjectMeta: named("e")}, "no object that users"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := Admit(test.object); err == nil || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("Admit = %v, want an error with %q", err, test.says)
+			if err := Admit(test.object); err == nil || !strings.Contains(err.Error(), test.message) {
+				t.Errorf("Admit = %v, want an error with %q", err, test.message)
 			}
 		})
 	}
@@ -149,20 +149,20 @@ func TestDecodeReadsWhatIsWritten(t *testing.T) {
 	if err != nil || o.GetName() != "m" {
 		t.Fatalf("Decode = %v, %v", o, err)
 	}
-	for says, spec := range map[string]string{
+	for message, spec := range map[string]string{
 		"provider Simulated requires simulation": "{provider: Simulated}",
 		`unknown field "smulation"`:              "{provider: Simulated, smulation: {}}",
 		"a price is a decimal": `{provider: Simulated, simulation: {}, ` +
 			`price: {inputPerMillionTokens: "", outputPerMillionTokens: "1"}}`,
-		"spec.provider in body should be one of":  "{provider: Nobody}",
+		"spec.provider in body should be one of":  "{provider: Unknown}",
 		"spec.simulation.response: Invalid value": "{provider: Simulated, simulation: {response: {tokens: 3}}}",
 		"provider Simulated uses no network":      "{provider: Simulated, simulation: {}, baseURL: https://example.org}",
 		"cannot unmarshal":                        "7",
 		"at most one of fixed and sequence may be": "{provider: Simulated, " +
 			"simulation: {toolCalls: {fixed: [], sequence: []}}}",
 	} {
-		if _, err := Decode("Model", []byte(model+"spec: "+spec)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("of %s Decode returned %v, want %q", spec, err, says)
+		if _, err := Decode("Model", []byte(model+"spec: "+spec)); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("of %s Decode returned %v, want %q", spec, err, message)
 		}
 	}
 	if _, err := Decode("JournalEntry", []byte(model)); err == nil {

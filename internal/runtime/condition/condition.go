@@ -1,4 +1,4 @@
-// Package condition has what k8s.io/apimachinery/pkg/api/meta lacks to set the conditions of the kinds: bounded
+// Package condition adds to k8s.io/apimachinery/pkg/api/meta what the conditions of the kinds need: bounded
 // messages, times to the second, and the conditions that kstatus reads. Package meta sets and reads them.
 package condition
 

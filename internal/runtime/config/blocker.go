@@ -38,9 +38,9 @@ type Blocker struct {
 	Dependency Dependency
 	// State that it is in.
 	State DependencyState
-	// Problem is what is wrong and what to do, if State does not cover it.
+	// Problem is the problem and its remedy, if State does not cover them.
 	Problem string
-	// Remedy is what to do, with the name of the object; empty where Problem has it.
+	// Remedy is the action for the user, with the name of the object; empty where Problem has it.
 	Remedy string
 }
 
@@ -66,7 +66,7 @@ func (b Blocker) Fields() map[string]string {
 	return fields
 }
 
-// remedy returns what to do about an object that is archived or does not exist.
+// remedy returns the action for the user about an object that is archived or does not exist.
 func (b *Blocker) remedy(r *Resolved) string {
 	// A Session keeps its Harness.
 	kind, name, other := "Harness", r.HarnessName, "create a Session with another Harness"

@@ -37,7 +37,7 @@ type ChainError struct {
 	Path []string
 }
 
-// Error returns what is wrong and what to do.
+// Error returns the problem and its remedy.
 func (e *ChainError) Error() string {
 	switch e.Problem {
 	case LeafNotFound:

@@ -52,7 +52,7 @@ func TestChain(t *testing.T) {
 		want    string
 		problem ChainProblem
 		reason  string
-		says    []string
+		parts   []string
 	}{
 		"one without a parent":  {words: []string{"a"}, leaf: "a", want: "a"},
 		"root first, leaf last": {words: []string{"a>b", "b>c", "c", "z>a"}, leaf: "a", want: "c b a"},
@@ -60,7 +60,7 @@ func TestChain(t *testing.T) {
 			words: line(16), leaf: "h1", want: "h16 h15 h14 h13 h12 h11 h10 h9 h8 h7 h6 h5 h4 h3 h2 h1",
 		},
 		"a leaf that does not exist": {
-			words: []string{"a"}, leaf: "x", problem: LeafNotFound, reason: v1alpha1.ReasonHarnessNotFound, says: []string{
+			words: []string{"a"}, leaf: "x", problem: LeafNotFound, reason: v1alpha1.ReasonHarnessNotFound, parts: []string{
 				`"x"`,
 			},
 		},
@@ -68,28 +68,28 @@ func TestChain(t *testing.T) {
 			words: []string{
 				"a>b", "b>gone",
 			}, leaf: "a", want: "b a", problem: ParentNotFound, reason: v1alpha1.ReasonHarnessNotFound,
-			says: []string{`"gone"`, `parentRef of Harness "b"`},
+			parts: []string{`"gone"`, `parentRef of Harness "b"`},
 		},
 		"seventeen are too many": {
 			words: line(17), leaf: "h1", want: "h16 h15 h14 h13 h12 h11 h10 h9 h8 h7 h6 h5 h4 h3 h2 h1",
-			problem: ChainTooLong, reason: v1alpha1.ReasonChainTooLong, says: []string{`"h1"`, "15"},
+			problem: ChainTooLong, reason: v1alpha1.ReasonChainTooLong, parts: []string{`"h1"`, "15"},
 		},
 		"its own parent": {
 			words: []string{
 				"a>a",
-			}, leaf: "a", want: "a", problem: ChainCycle, reason: v1alpha1.ReasonChainTooLong, says: []string{
+			}, leaf: "a", want: "a", problem: ChainCycle, reason: v1alpha1.ReasonChainTooLong, parts: []string{
 				"a -> a",
 			},
 		},
 		"a cycle above": {
 			words: []string{"a>b", "b>c", "c>b"}, leaf: "a", want: "c b a",
-			problem: ChainCycle, reason: v1alpha1.ReasonChainTooLong, says: []string{
+			problem: ChainCycle, reason: v1alpha1.ReasonChainTooLong, parts: []string{
 				`"b" is its own ancestor`, "a -> b -> c -> b",
 			},
 		},
 		"a cycle of sixteen is a cycle": {
 			words: append(line(16)[:15], "h16>h1"), leaf: "h1", want: "h16 h15 h14 h13 h12 h11 h10 h9 h8 h7 h6 h5 h4 h3 h2 h1",
-			problem: ChainCycle, reason: v1alpha1.ReasonChainTooLong, says: []string{`"h1" is its own ancestor`},
+			problem: ChainCycle, reason: v1alpha1.ReasonChainTooLong, parts: []string{`"h1" is its own ancestor`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestChain(t *testing.T) {
 			if err == nil || err.Problem != test.problem || err.Reason() != test.reason || err.Leaf != test.leaf {
 				t.Fatalf("error = %+v, want problem %s and reason %s", err, test.problem, test.reason)
 			}
-			for _, part := range test.says {
+			for _, part := range test.parts {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("error %q does not contain %s", err, part)
 				}
@@ -262,7 +262,7 @@ func TestAChainThatDoesNotResolveInFullBlocks(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		harnesses []*v1alpha1.Harness
-		says      string
+		parts     string
 	}{
 		"a parent is missing": {
 			[]*v1alpha1.Harness{layer("h0", "h1")}, `Harness "h1", the parent of Harness "h0", does not exist`,
@@ -284,8 +284,8 @@ func TestAChainThatDoesNotResolveInFullBlocks(t *testing.T) {
 				t.Fatal(err)
 			}
 			blocker := resolved.Blocker()
-			if blocker == nil || !strings.Contains(blocker.Problem, test.says) {
-				t.Fatalf("blocked by %+v, want %s", blocker, test.says)
+			if blocker == nil || !strings.Contains(blocker.Problem, test.parts) {
+				t.Fatalf("blocked by %+v, want %s", blocker, test.parts)
 			}
 			if reason, message := resolved.Problem(); reason == "" || !strings.HasPrefix(message, blocker.Problem) {
 				t.Errorf("the Session reports %s, %q", reason, message)

@@ -5,7 +5,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
-// Definitions returns what the model may call (TOOL-18): the effective Tools that exist, and then the tools of the
+// Definitions returns the tools for the model (TOOL-18): the effective Tools that exist, and then the tools of the
 // capabilities, in their order. Of two with the same name the first counts, so that a Tool replaces a built-in one.
 func (r *Resolved) Definitions() definition.Set {
 	var all definition.Set

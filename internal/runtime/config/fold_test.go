@@ -42,14 +42,14 @@ func TestFold(t *testing.T) {
 				SystemPrompt: "one\n\ntwo\n\nthree", MaxIterations: 500, ToolConcurrency: v1alpha1.ToolConcurrencyParallel,
 			},
 		},
-		"the last layer that says it decides": {
+		"the last layer that sets it decides": {
 			layers: []v1alpha1.ConfigLayer{
 				{ModelRef: ref("big"), MaxIterations: number(3), ToolConcurrency: v1alpha1.ToolConcurrencySequential},
 				{ModelRef: ref("small"), MaxIterations: number(7), ToolConcurrency: v1alpha1.ToolConcurrencyParallel},
 			},
 			want: Effective{ModelRef: "small", MaxIterations: 7, ToolConcurrency: v1alpha1.ToolConcurrencyParallel},
 		},
-		"a layer that says nothing changes nothing": {
+		"an empty layer changes nothing": {
 			layers: []v1alpha1.ConfigLayer{
 				{
 					ModelRef: ref("big"), MaxIterations: number(3), ToolConcurrency: v1alpha1.ToolConcurrencySequential,

@@ -235,7 +235,8 @@ func TestLayersNarrow(t *testing.T) {
 	}
 }
 
-// Whatever the layers say, what passes all of them together passes each, and what is blocked by one is refused.
+// For all layers: an address that all of them together permit is permitted by each, and one that any of them blocks is
+// refused.
 // Rules: CFG-05.
 func TestNoLayerWidensWhatTheOthersPermit(t *testing.T) {
 	random := rand.New(rand.NewSource(3))
@@ -292,7 +293,7 @@ func TestBinds(t *testing.T) {
 		"a Job": {
 			layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: job(v1alpha1.NetworkReachDefault),
 		},
-		"a Job that says nothing of the network": {layers: []v1alpha1.ConfigLayer{with("-a.example")}, tool: job("")},
+		"a Job without network access": {layers: []v1alpha1.ConfigLayer{with("-a.example")}, tool: job("")},
 		"a Job without network": {
 			layers: []v1alpha1.ConfigLayer{with("a.example")}, tool: job(v1alpha1.NetworkReachNone), want: true,
 		},

@@ -15,7 +15,7 @@ func asDefault(m v1alpha1.Model) v1alpha1.Model {
 	return m
 }
 
-// keyless is a Model that says why it has no API key.
+// keyless is a Model whose condition reports why it has no API key.
 func keyless(name string, fallbacks ...string) v1alpha1.Model {
 	m := someModel(name, metav1.ConditionFalse, fallbacks...)
 	m.Status.Conditions[0].Reason, m.Status.Conditions[0].Message = v1alpha1.ReasonSecretMissing, "Create it."

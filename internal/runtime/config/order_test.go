@@ -93,7 +93,7 @@ func TestTheLayersOfASessionAreFoldedFromTheRootToTheSession(t *testing.T) {
 			[]string{"root", "all", "middle", "leaf", "agent", "session"},
 			"session", 5,
 		},
-		"a Session that says nothing": {
+		"a Session without settings": {
 			session(true, v1alpha1.ConfigLayer{}), "root\n\nmiddle\n\nleaf\n\nagent", []string{
 				"root", "all", "middle", "leaf", "agent",
 			}, "agent", 6,

@@ -86,7 +86,7 @@ func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Re
 	return r, r.readTools(ctx, source)
 }
 
-// ResolveAgent reads what the layer of an Agent names, as Resolve does for a Session.
+// ResolveAgent reads the objects that the layer of an Agent names, as Resolve does for a Session.
 func ResolveAgent(ctx context.Context, source Source, agent *v1alpha1.Agent) (*Resolved, error) {
 	r := &Resolved{Part: true, AgentName: agent.Name, Agent: agent, Effective: Fold(agent.Spec.ConfigLayer)}
 	r.foldHooks([]layered{{hook.AgentLayer(agent.Name), agent.Spec.ConfigLayer}})

@@ -18,7 +18,7 @@ func dollars(input, output v1alpha1.Price) *v1alpha1.ModelPrice {
 	return &v1alpha1.ModelPrice{Currency: "USD", InputPerMillionTokens: input, OutputPerMillionTokens: output}
 }
 
-// cached is a price with one for what comes from the cache and one for what goes into it.
+// cached is a price with one for tokens from the cache and one for tokens written to it.
 func cached(input, read, written, output v1alpha1.Price) *v1alpha1.ModelPrice {
 	p := dollars(input, output)
 	p.CachedInputPerMillionTokens, p.CacheWritePerMillionTokens = read, written
@@ -160,7 +160,7 @@ func TestCostsAddUpByCurrency(t *testing.T) {
 	}
 }
 
-// amounts are what status may have, but for its length, which has room for 51 digits in front of the point.
+// amounts matches the amounts of a status, but for their length, which has room for 51 digits in front of the point.
 var amounts = regexp.MustCompile(`^(0|[1-9][0-9]{0,50})(\.[0-9]{0,11}[1-9])?$`)
 
 // FuzzCost holds that a cost is exact, never negative, monotone in every count, and adds up without a loss.

@@ -13,7 +13,7 @@ func TestACommandHasNoNameThatCouldBeMoreThanAName(t *testing.T) {
 	} {
 		problem := Missing("ns", &v1alpha1.SecretKeyReference{Name: "api; echo gone", Key: "key"}, use)
 		if strings.Contains(problem, "kubectl") || !strings.Contains(problem, field) {
-			t.Errorf("people are told: %s", problem)
+			t.Errorf("the problem is %s", problem)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestTheOperatorAllowsMore(t *testing.T) {
 	}
 }
 
-// FuzzAddresses compares the rules with what the standard library says of addresses, in each way to write an IPv4
+// FuzzAddresses compares the rules with the standard library's predicates of addresses, in each way to write an IPv4
 // address within IPv6.
 func FuzzAddresses(f *testing.F) {
 	for _, seed := range []string{

@@ -52,10 +52,10 @@ func (n *names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, er
 // site is a server of the test's own, whose certificate is for example.com and 127.0.0.1.
 type site struct {
 	*httptest.Server
-	port string
-	mu   sync.Mutex
-	got  []*http.Request
-	said []string
+	port   string
+	mu     sync.Mutex
+	got    []*http.Request
+	bodies []string
 }
 
 func newSite(t *testing.T, handler http.HandlerFunc) *site {
@@ -64,7 +64,7 @@ func newSite(t *testing.T, handler http.HandlerFunc) *site {
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
-		s.got, s.said = append(s.got, r), append(s.said, string(body))
+		s.got, s.bodies = append(s.got, r), append(s.bodies, string(body))
 		s.mu.Unlock()
 		handler(w, r)
 	}))
@@ -150,8 +150,8 @@ func TestAnAnswerOfAnyStatusIsAnAnswer(t *testing.T) {
 		answer.Length != int64(len(answer.Body)) {
 		t.Errorf("the answer is %d %q, more %v, length %d", answer.Status, answer.Body, answer.More, answer.Length)
 	}
-	if s.said[0] != "asked" {
-		t.Errorf("the server got %q", s.said[0])
+	if s.bodies[0] != "asked" {
+		t.Errorf("the server got %q", s.bodies[0])
 	}
 }
 
@@ -358,8 +358,8 @@ func TestFailuresAreDistinguished(t *testing.T) {
 		sent    bool
 		status  int
 	}{
-		"nobody listens": {url: "https://" + refusing, want: ReasonUnreachable},
-		"no such host":   {url: "https://nowhere.example", want: ReasonRefused},
+		"refused":      {url: "https://" + refusing, want: ReasonUnreachable},
+		"no such host": {url: "https://nowhere.example", want: ReasonRefused},
 		"no handshake": {
 			url: "https://" + silent.Addr().String(), change: func(o *Options) { o.ConnectTimeout = 50 * time.Millisecond },
 			want: ReasonUnreachable,

@@ -85,7 +85,7 @@ func (h *hop) mayGo() *Error {
 	return nil
 }
 
-// headers are all that is sent.
+// headers are the headers of the request.
 func (h *hop) headers() http.Header {
 	all := h.header.Clone()
 	for name, values := range h.secret {

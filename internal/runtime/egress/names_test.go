@@ -73,21 +73,21 @@ func TestADeniedAddressIsNotReached(t *testing.T) {
 		"in IPv6's form": {places: []netip.AddrPort{netip.MustParseAddrPort("[::ffff:127.0.0.1]:" + s.port)}, denied: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var told []string
+			var refusals []string
 			c, _ := newClient(func(o *Options) {
-				o.Deny, o.Refusals = test.ranges, func(host, why string) { told = append(told, host+": "+why) }
+				o.Deny, o.Refusals = test.ranges, func(host, why string) { refusals = append(refusals, host+": "+why) }
 			}, s)
 			c.Deny(test.places)
 			_, err := c.Do(t.Context(), get(s.at("/")))
 			if !test.denied {
-				if err != nil || len(told) > 0 {
-					t.Errorf("the error is %v, the operator is notified of %q", err, told)
+				if err != nil || len(refusals) > 0 {
+					t.Errorf("the error is %v, the operator is notified of %q", err, refusals)
 				}
 				return
 			}
 			expect(t, err, ReasonRefused, false)
-			if len(told) != 1 || told[0] != "example.com: its addresses are not allowed" {
-				t.Errorf("the operator is notified of %q", told)
+			if len(refusals) != 1 || refusals[0] != "example.com: its addresses are not allowed" {
+				t.Errorf("the operator is notified of %q", refusals)
 			}
 		})
 	}

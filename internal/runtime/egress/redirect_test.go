@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// redirecting sends each request where its query says, with the status that it says.
+// redirecting redirects each request to the address in its query, with the status in its query.
 func redirecting(w http.ResponseWriter, r *http.Request) {
 	if to := r.URL.Query().Get("to"); to != "" {
 		status, err := strconv.Atoi(r.URL.Query().Get("status"))
@@ -62,9 +62,9 @@ func TestARedirectIsFollowedAsBrowsersDo(t *testing.T) {
 				return
 			}
 			last := s.requests()[1]
-			if string(answer.Body) != "arrived" || last.Method != test.want || s.said[1] != test.body ||
+			if string(answer.Body) != "arrived" || last.Method != test.want || s.bodies[1] != test.body ||
 				last.URL.Path != "/there" {
-				t.Errorf("%q: %s %s %q", answer.Body, last.Method, last.URL.Path, s.said[1])
+				t.Errorf("%q: %s %s %q", answer.Body, last.Method, last.URL.Path, s.bodies[1])
 			}
 			if last.Header.Get("Authorization") != "hidden" || last.Header.Get("X-Own") != "mine" ||
 				(last.Header.Get("Content-Type") != "") != (test.body != "") {

@@ -92,8 +92,8 @@ func TestALibrarysRequestIsSentAsItIs(t *testing.T) {
 	}
 	body, err := io.ReadAll(answer.body)
 	if err != nil || answer.status != http.StatusTeapot || string(body) != "POST /a?b=c hidden library 5 HTTP/1.1" ||
-		s.said[0] != "asked" {
-		t.Errorf("the answer is %d %q, %v; the server got %q", answer.status, body, err, s.said[0])
+		s.bodies[0] != "asked" {
+		t.Errorf("the answer is %d %q, %v; the server got %q", answer.status, body, err, s.bodies[0])
 	}
 }
 
@@ -342,7 +342,7 @@ func TestALibraryCanStopWaiting(t *testing.T) {
 	expectOwn(t, err, ReasonCancelled, true)
 }
 
-// closable tells when it is closed.
+// closable records when it is closed.
 type closable struct {
 	io.Reader
 	once   sync.Once

@@ -20,7 +20,7 @@ type Identity struct {
 	InputMessage string
 }
 
-// Factory builds the events of one turn: each has the time of the clock, and the context of what it belongs to.
+// Factory builds the events of one turn: each has the time of the clock, and the context of its step or call.
 // Identify gives it an id when the step that it is recorded with is known. It is a value: the methods that change it
 // return another one.
 type Factory struct {
@@ -100,7 +100,7 @@ func (f Factory) OutputMessage(data OutputMessageCompleted) Event {
 }
 
 // Step builds the events of one run of a reason or act step (PHASE-09). The run's id is the step's number and the
-// attempt's, so that two processes that tell of one run use the same spans.
+// attempt's, so that two processes that report one run use the same spans.
 func (f Factory) Step(step, attempt int32) Step {
 	exec := ExecID(step, attempt)
 	return Step{factory: f, exec: exec, span: StepSpan(f.identity.Turn, exec)}

@@ -64,7 +64,7 @@ func fenceOf(m Message) string {
 	if !wellFormedFence.MatchString(nonce) {
 		nonce = derivedFence(m.ID, 0)
 	}
-	for n := 1; m.says(nonce); n++ {
+	for n := 1; m.contains(nonce); n++ {
 		nonce = derivedFence(m.Fence+m.ID, n)
 	}
 	return nonce
@@ -81,8 +81,8 @@ func fenceLines(nonce string) (opening, closing string) {
 	return "<tool-output " + nonce + ">\n", "\n</tool-output " + nonce + ">"
 }
 
-// reports whether one of the message's texts, or its error, contains a text.
-func (m Message) says(text string) bool {
+// contains reports whether one of the message's texts, or its error, contains a text.
+func (m Message) contains(text string) bool {
 	return strings.Contains(m.Error, text) ||
 		slices.ContainsFunc(m.Content, func(p Part) bool { return p.Type == PartText && strings.Contains(p.Text, text) })
 }

@@ -46,10 +46,10 @@ func TestFenced(t *testing.T) {
 			Message{Role: RoleToolResult, Content: []Part{image}, Error: "no"},
 			Message{Role: RoleToolResult, Content: []Part{image}, Error: open + "no" + shut},
 		},
-		"not what the user says": {
+		"not the user's text": {
 			Message{Role: RoleUser, Content: []Part{Text("a")}}, Message{Role: RoleUser, Content: []Part{Text("a")}},
 		},
-		"not what the model says": {
+		"not the model's text": {
 			Message{Role: RoleAssistant, Content: []Part{Text("a")}}, Message{Role: RoleAssistant, Content: []Part{Text("a")}},
 		},
 		"the closing of another one": {
@@ -139,7 +139,7 @@ func TestATextThatHasTheNonceGetsAnother(t *testing.T) {
 	}
 }
 
-// FuzzFenced holds for all that a tool can say: the lines around it are in none of it, it can be taken out again, and a
+// FuzzFenced holds for every output of a tool: the lines around it do not occur in it, it can be taken out again, and a
 // prompt that is composed again is the same.
 func FuzzFenced(f *testing.F) {
 	f.Add("id", nonce, "a", "b", "")
@@ -158,9 +158,9 @@ func FuzzFenced(f *testing.F) {
 		if !reflect.DeepEqual(read, again) {
 			t.Fatalf("fenced\n%+v\nthen\n%+v", read, again)
 		}
-		for _, said := range []string{first, second, failure} {
-			if read.Fence == "" || strings.Contains(said, read.Fence) {
-				t.Fatalf("%q is fenced with %q", said, read.Fence)
+		for _, text := range []string{first, second, failure} {
+			if read.Fence == "" || strings.Contains(text, read.Fence) {
+				t.Fatalf("%q is fenced with %q", text, read.Fence)
 			}
 		}
 		texts := []string{read.Content[0].Text, read.Content[1].Text}

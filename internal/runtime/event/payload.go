@@ -67,7 +67,7 @@ type TurnFailed struct {
 	TurnID string `json:"turn_id"`
 	// Error is free text.
 	Error string `json:"error"`
-	// ErrorCode and ErrorFields are set if the user is told about the error (ERR-03).
+	// ErrorCode and ErrorFields are set if the error is shown to the user (ERR-03).
 	ErrorCode   string            `json:"error_code,omitempty"`
 	ErrorFields map[string]string `json:"error_fields,omitempty"`
 }

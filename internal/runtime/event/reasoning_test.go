@@ -45,11 +45,11 @@ func TestAMessageOfAnEarlierJournalIsReadAndWrittenAsItWas(t *testing.T) {
 }
 
 func TestReasoningForLeavesTheGivenMessagesAlone(t *testing.T) {
-	said := Message{Role: RoleAssistant, Origin: &Origin{Binding: "a"}, Content: []Part{
+	response := Message{Role: RoleAssistant, Origin: &Origin{Binding: "a"}, Content: []Part{
 		{Type: PartReasoning, Reasoning: &Reasoning{Kind: "k", Data: "1"}},
 		{Type: PartText, Text: "x", Reasoning: &Reasoning{Kind: "k", Data: "2"}},
 	}}
-	given := []Message{NewUserMessage("hello"), said}
+	given := []Message{NewUserMessage("hello"), response}
 	if kept, reasoning := ReasoningFor(given, "a"); !reasoning || &kept[0] != &given[0] {
 		t.Error("its own model does not read the messages as they are")
 	}

@@ -59,7 +59,7 @@ func Repair(messages []Message, lookup Lookup) ([]Message, []TranscriptRepaired)
 		return messages, nil
 	}
 	repaired := make([]Message, 0, len(messages)+len(missing))
-	var told []TranscriptRepaired
+	var repairs []TranscriptRepaired
 	for i := 0; i < len(messages); i++ {
 		m := messages[i]
 		repaired = append(repaired, m)
@@ -74,10 +74,10 @@ func Repair(messages []Message, lookup Lookup) ([]Message, []TranscriptRepaired)
 		for _, call := range calls {
 			result, action := repair(m, call, lookup)
 			repaired = append(repaired, result)
-			told = append(told, TranscriptRepaired{ToolCallID: call.ID, ToolName: call.Name, Action: action})
+			repairs = append(repairs, TranscriptRepaired{ToolCallID: call.ID, ToolName: call.Name, Action: action})
 		}
 	}
-	return repaired, told
+	return repaired, repairs
 }
 
 // callsWithoutResult are the calls without a result, by the index of their message.

@@ -62,12 +62,12 @@ func TestRepairPutsResultsWhereAProviderExpectsThem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := fmt.Sprint(test.messages)
-			got, told := Repair(test.messages, nil)
+			got, repairs := Repair(test.messages, nil)
 			if shape(got) != test.want {
 				t.Errorf("got  %s\nwant %s", shape(got), test.want)
 			}
-			if put := strings.Count(test.want, "["); len(told) != put {
-				t.Errorf("%d repairs are reported, not %d", len(told), put)
+			if put := strings.Count(test.want, "["); len(repairs) != put {
+				t.Errorf("%d repairs are reported, not %d", len(repairs), put)
 			}
 			if fmt.Sprint(test.messages) != before {
 				t.Error("the messages given were changed")
@@ -105,7 +105,7 @@ func TestRepairStatesWhatIsKnownOfTheCall(t *testing.T) {
 				}
 				return test.record
 			}
-			got, told := Repair([]Message{calls("a", "1-0")}, lookup)
+			got, repairs := Repair([]Message{calls("a", "1-0")}, lookup)
 			want := Message{
 				ID:         "a/1-0",
 				Role:       RoleToolResult,
@@ -117,8 +117,11 @@ func TestRepairStatesWhatIsKnownOfTheCall(t *testing.T) {
 			if len(got) != 2 || !reflect.DeepEqual(got[1], want) {
 				t.Errorf("got %+v\nwant %+v", got, want)
 			}
-			if !reflect.DeepEqual(told, []TranscriptRepaired{{ToolCallID: "1-0", ToolName: "tool-1-0", Action: test.action}}) {
-				t.Errorf("told %+v", told)
+			if !reflect.DeepEqual(
+				repairs,
+				[]TranscriptRepaired{{ToolCallID: "1-0", ToolName: "tool-1-0", Action: test.action}},
+			) {
+				t.Errorf("told %+v", repairs)
 			}
 		})
 	}
@@ -149,9 +152,9 @@ func FuzzRepair(f *testing.F) {
 				messages = append(messages, calls(id, call, fmt.Sprintf("%d-1", b/4%4), call))
 			}
 		}
-		repaired, told := Repair(messages, nil)
-		if len(repaired) != len(messages)+len(told) {
-			t.Fatalf("%d messages became %d with %d repairs", len(messages), len(repaired), len(told))
+		repaired, repairs := Repair(messages, nil)
+		if len(repaired) != len(messages)+len(repairs) {
+			t.Fatalf("%d messages became %d with %d repairs", len(messages), len(repaired), len(repairs))
 		}
 		kept := 0
 		for _, m := range repaired {

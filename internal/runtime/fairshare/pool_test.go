@@ -350,7 +350,7 @@ func (w *world) end(at int) {
 	}
 }
 
-// check holds the Pool against what its Shares say.
+// check compares the Pool with its Shares.
 func (w *world) check() {
 	p := w.pool
 	var all Amount

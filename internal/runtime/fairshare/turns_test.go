@@ -30,7 +30,7 @@ func (l *lobby) resume(name string) bool {
 	return l.Resume(types.UID(name), func() { l.woken = append(l.woken, name) })
 }
 
-// next is who was woken since it was last asked.
+// next returns the Turns that were woken since the last call.
 func (l *lobby) next() string {
 	woken := l.woken
 	l.woken = nil

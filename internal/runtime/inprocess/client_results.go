@@ -38,8 +38,8 @@ func (e *RefusedError) Error() string {
 // validate returns why a Turn in this state does not accept it; nil if it does. An answer that is too early is refused
 // as well: it is not kept until the call waits.
 func (g *submission) validate(turn *v1alpha1.Turn) error {
-	if said := toolresult.Judge(g.result, turn); said.Reason != "" {
-		return &RefusedError{Reason: said.Reason, Message: said.Message}
+	if acceptance := toolresult.Evaluate(g.result, turn); acceptance.Reason != "" {
+		return &RefusedError{Reason: acceptance.Reason, Message: acceptance.Message}
 	}
 	return nil
 }

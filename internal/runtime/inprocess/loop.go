@@ -5,7 +5,7 @@
 // an entry of the journal, and projects that entry into the status, until the Turn has ended. The Turns of one Session
 // run one after another, in the order of their arrival (GAP-15).
 //
-// The journal has all that a process loses when it ends: a Turn of the same name and message continues where the
+// The journal has all state that a process loses when it ends: a Turn of the same name and message continues where the
 // journal shows that it was. This never starts a call twice that may start only once: it is claimed in the journal
 // before it starts.
 package inprocess

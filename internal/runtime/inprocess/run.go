@@ -134,7 +134,7 @@ func (r *run) toEnd() bool {
 }
 
 // publish shows the working copy to all callers. settled reports whether all answers were processed, so that the Turn
-// only waits if its status says so.
+// only waits if its status shows it.
 func (r *run) publish(settled bool) {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()

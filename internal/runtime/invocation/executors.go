@@ -19,7 +19,7 @@ var inProcess = map[v1alpha1.ToolExecutor]executor.Executor{
 	v1alpha1.ToolExecutorBuiltin: builtintool.Executor{},
 }
 
-// process is what executors may use of the Runner.
+// process returns the resources of the Runner that executors may use.
 func (run *Runner) process() executor.Process {
 	return executor.Process{
 		Clock: run.Clock, Egress: run.Egress, Secrets: run.Secrets, Records: run.Records, Account: run.Account,

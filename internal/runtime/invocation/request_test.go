@@ -83,7 +83,7 @@ func TestAClaimOfAnotherProcessHasAnUnknownOutcome(t *testing.T) {
 	s := site.New(t, site.Fine)
 	b := newBench(t).reaching(s)
 	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
-	b.claimFor(turn, "somebody else")
+	b.claimFor(turn, "another process")
 	end, err := b.CarryOut(t.Context(), turn, call)
 	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateUnknown ||
 		end.Outcome.Reason != v1alpha1.ToolCallReasonManagerLost ||
@@ -91,7 +91,7 @@ func TestAClaimOfAnotherProcessHasAnUnknownOutcome(t *testing.T) {
 		s.Requests() != 0 {
 		t.Fatalf("it ends with %+v, %v after %d requests", end, err, s.Requests())
 	}
-	// The other one is alive after all: what it says counts, and the step cannot be closed without it.
+	// The other one is alive after all: its outcome counts, and the step cannot be closed without it.
 	_, _, err = b.Log.Settle(t.Context(), session, turn.Ref, 2, 1, act.SettledOf("1-0", succeeded("late")))
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 // maxResponsePiece is the most content of a response that one entry holds. It fits an entry in base64.
 const maxResponsePiece = 256 << 10
 
-// hookedResponse is what a journal has of a response whose calls hooks look at.
+// hookedResponse is a response whose calls are checked by hooks, as the journal has it.
 type hookedResponse struct {
 	total   int64
 	content []byte

@@ -94,7 +94,7 @@ type Record struct {
 	Events []event.Event
 	// Calls that the step planned. Their ids are unique.
 	Calls []PlannedCall
-	// Context is what the Turn's later steps send to models beside the messages; nil for a step that is followed by none.
+	// Context is the part of the prompts of the Turn's later steps beside the messages; nil for the last step.
 	Context *PinnedContext
 	// Steered are the Turns whose messages, which are among the events, go into this one behind the step.
 	Steered []RecordedTurn
@@ -126,7 +126,7 @@ type Closed struct {
 	Calls []PlannedCall
 	// Steered are the Turns whose messages are steered into this one after the step.
 	Steered []RecordedTurn
-	// Context is what the Turn's later steps send to models beside the messages; nil for none.
+	// Context is the part of the prompts of the Turn's later steps beside the messages; nil for none.
 	Context *PinnedContext
 	// Settled are the settled parts that the record took in.
 	Settled []SettledRef

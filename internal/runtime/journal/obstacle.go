@@ -17,7 +17,7 @@ import (
 type Obstacle struct {
 	// Reason of the condition that reports it.
 	Reason string
-	// Message returns what is wrong and what to do.
+	// Message returns the problem and its remedy.
 	Message string
 }
 

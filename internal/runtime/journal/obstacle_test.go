@@ -20,10 +20,10 @@ func TestWhatKeepsAJournalFromGrowing(t *testing.T) {
 		errors.New("exceeded quota: few"),
 	)
 	for name, test := range map[string]struct {
-		err    error
-		reason string
-		says   string
-		pauses []time.Duration
+		err     error
+		reason  string
+		message string
+		pauses  []time.Duration
 	}{
 		"quota": {
 			fmt.Errorf("closing step 1: %w", errors.Join(ErrRefused, quota)), v1alpha1.ReasonJournalRefused,
@@ -55,7 +55,7 @@ func TestWhatKeepsAJournalFromGrowing(t *testing.T) {
 				}
 				return
 			}
-			if o.Reason != test.reason || !strings.Contains(o.Message, test.says) {
+			if o.Reason != test.reason || !strings.Contains(o.Message, test.message) {
 				t.Errorf("%s: %s", o.Reason, o.Message)
 			}
 			for i, want := range test.pauses {

@@ -133,13 +133,13 @@ func (d *Draft) failed(err error) error {
 	return fmt.Errorf("recording the partial response of step %d of Turn %s: %w", d.step, d.turn.Name, err)
 }
 
-// Open is what the journal has of an open step.
+// Open is an open step, as the journal has it.
 type Open struct {
 	// Head is the ordinal of the newest entry.
 	Head int64
 	// Partial is the recorded partial response, the one that began last (GAP-14); nil for none.
 	Partial *Partial
-	// Prompt is what the hooks of the Turn have made of its message; nil if they have not run.
+	// Prompt is the Turn's message after its hooks; nil if they have not run.
 	Prompt *HookedPrompt
 	// Response is the content of a response whose calls hooks look at; nil for none.
 	Response []byte

@@ -8,7 +8,7 @@ type (
 	Session = format.Session
 	// Entry is one entry of a journal.
 	Entry = format.Entry
-	// PinnedContext is what the models of a Turn are sent beside the messages.
+	// PinnedContext is the part of a Turn's prompts beside the messages.
 	PinnedContext = format.PinnedContext
 	// ContextRef is where a journal has the context that it had last.
 	ContextRef = format.ContextRef
@@ -22,9 +22,9 @@ type (
 	SettledRef = format.SettledRef
 	// ClaimRef is where a journal has the claim of a call.
 	ClaimRef = format.ClaimRef
-	// HookRun is what became of one hook.
+	// HookRun is the outcome of one hook.
 	HookRun = format.HookRun
-	// HookedPrompt is what hooks have made of a message.
+	// HookedPrompt is a message after its hooks.
 	HookedPrompt = format.HookedPrompt
 	// HookedResponse is a part of a response whose calls hooks look at.
 	HookedResponse = format.HookedResponse

@@ -52,7 +52,7 @@ func (r *Response) KeepCalls(keep func(ToolCall) bool) {
 }
 
 // Tidy brings the content of a response into its shortest form: reasoning beyond the bound is dropped, and content that
-// says nothing more than text, phase and calls do becomes nil.
+// adds nothing to text, phase and calls becomes nil.
 func (r *Response) Tidy() {
 	var content []Content
 	room, calls, ordered := event.MaxReasoningBytes, false, true

@@ -34,7 +34,7 @@ type Request struct {
 	Iteration int32
 	// TurnID is the UID of the Turn. No provider is sent it.
 	TurnID string
-	// User is a pseudonym by which the provider can tell users apart, at most 64 letters and digits; empty for none
+	// User is a pseudonym by which the provider can distinguish users, at most 64 letters and digits; empty for none
 	// (LLM-10). Drivers send it where the provider documents a field for it.
 	User string
 	// OnPartial is called with the response so far, whenever more has arrived, by the goroutine that called Generate.
@@ -50,8 +50,8 @@ type Partial struct {
 	ToolCalls bool
 }
 
-// Tell calls OnPartial, if it is set.
-func (r Request) Tell(p Partial) {
+// ReportPartial calls OnPartial, if it is set.
+func (r Request) ReportPartial(p Partial) {
 	if r.OnPartial != nil {
 		r.OnPartial(p)
 	}
@@ -91,7 +91,7 @@ const (
 
 // Response is the model's response.
 type Response struct {
-	// Text that the model said. It may be empty.
+	// Text of the response. It may be empty.
 	Text string
 	// ToolCalls that the model requests, in order. With none, the model has finished.
 	ToolCalls []ToolCall

@@ -20,9 +20,9 @@ func TestReadinessOfAModel(t *testing.T) {
 		},
 	}
 	for name, test := range map[string]struct {
-		spec   v1alpha1.ModelSpec
-		reason string
-		says   string
+		spec    v1alpha1.ModelSpec
+		reason  string
+		message string
 	}{
 		"a driver can be made": {
 			spec:   v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated, Simulation: &v1alpha1.Simulation{}},
@@ -30,20 +30,21 @@ func TestReadinessOfAModel(t *testing.T) {
 		},
 		"no script": {
 			spec: v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderSimulated}, reason: v1alpha1.ReasonModelNotReady,
-			says: "spec.simulation",
+			message: "spec.simulation",
 		},
 		"an unknown provider": {
-			spec: v1alpha1.ModelSpec{Provider: "Unheard"}, reason: v1alpha1.ReasonModelNotReady, says: `"Unheard"`,
+			spec: v1alpha1.ModelSpec{Provider: "Unheard"}, reason: v1alpha1.ReasonModelNotReady, message: `"Unheard"`,
 		},
 		"the factory fails": {
-			spec: v1alpha1.ModelSpec{Provider: "Broken"}, reason: v1alpha1.ReasonModelNotReady, says: "the address is not valid",
+			spec: v1alpha1.ModelSpec{Provider: "Broken"}, reason: v1alpha1.ReasonModelNotReady,
+			message: "the address is not valid",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := registry.Check(&v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Spec: test.spec})
 			reason, message := model.Readiness(err)
-			if reason != test.reason || message == "" || !strings.Contains(message, test.says) {
-				t.Errorf("Readiness = %s, %q, want %s with %s", reason, message, test.reason, test.says)
+			if reason != test.reason || message == "" || !strings.Contains(message, test.message) {
+				t.Errorf("Readiness = %s, %q, want %s with %s", reason, message, test.reason, test.message)
 			}
 		})
 	}

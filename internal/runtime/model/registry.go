@@ -39,8 +39,8 @@ func (r Registry) Driver(m *v1alpha1.Model, access Access) (Driver, error) {
 	return driver, nil
 }
 
-// Check says why a Model can have no driver, whatever its API key; nil when it can have one. Making a driver makes no
-// call, so that it needs neither a key that is valid nor a client that reaches anything.
+// Check returns why a Model cannot have a driver, independent of its API key; nil when it can. Making a driver makes no
+// call, so that it needs neither a valid key nor a client that reaches anything.
 func (r Registry) Check(m *v1alpha1.Model) error {
 	_, err := r.Driver(m, Access{HTTP: &http.Client{}, Key: "none"})
 	return err

@@ -38,14 +38,14 @@ func TestRegistryGivesTheDriverOfTheProvider(t *testing.T) {
 func TestTheCodeOfAModelWithoutADriverIsModelUnavailable(t *testing.T) {
 	cause := errors.New("the address is not valid")
 	registry := Registry{"Broken": func(*v1alpha1.Model, Access) (Driver, error) { return nil, cause }}
-	for provider, says := range map[v1alpha1.ModelProvider]string{"Unheard": `"Unheard"`, "Broken": cause.Error()} {
+	for provider, message := range map[v1alpha1.ModelProvider]string{"Unheard": `"Unheard"`, "Broken": cause.Error()} {
 		driver, err := registry.Driver(someModel(provider), Access{})
 		var unavailable *UnavailableError
 		if driver != nil || !errors.As(err, &unavailable) {
 			t.Fatalf("Driver of provider %s = %v, %v", provider, driver, err)
 		}
-		if !strings.Contains(unavailable.Cause.Error(), says) {
-			t.Errorf("cause %q does not contain %s", unavailable.Cause, says)
+		if !strings.Contains(unavailable.Cause.Error(), message) {
+			t.Errorf("cause %q does not contain %s", unavailable.Cause, message)
 		}
 		if code := CodeOf(err); code != v1alpha1.ErrorCodeModelUnavailable || !strings.Contains(err.Error(), `"some"`) {
 			t.Errorf("the code of %q is %s", err, code)

@@ -46,8 +46,8 @@ func TimeoutsOf(m *v1alpha1.Model, d Driver, r Request) (Timeouts, bool) {
 	return t, true
 }
 
-// reasons reports whether the model may reason: because it is told to, even if the driver does not know it, or by
-// default.
+// reasons reports whether the model may reason: because it is requested, even if the driver does not know the model, or
+// by default.
 func reasons(m *v1alpha1.Model, d Driver, r Request) bool {
 	if p := m.Spec.Parameters; p != nil && p.ReasoningEffort != "" && p.ReasoningEffort != v1alpha1.ReasoningEffortNone {
 		return true

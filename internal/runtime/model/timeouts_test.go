@@ -48,13 +48,13 @@ func TestTimeoutsOfAModel(t *testing.T) {
 			Timeouts{120 * s, 120 * s, 1800 * s},
 			true,
 		},
-		"without being told": {
+		"without a request": {
 			v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI},
 			reasoner(true),
 			Timeouts{600 * s, 120 * s, 1800 * s},
 			true,
 		},
-		"although told not to": {
+		"although it is turned off": {
 			v1alpha1.ModelSpec{Parameters: effort(v1alpha1.ReasoningEffortNone)},
 			reasoner(true),
 			Timeouts{600 * s, 120 * s, 1800 * s},

@@ -79,7 +79,7 @@ func TestTheKeyIsReadAtEveryCallAndTheClientReachesTheProviderOnly(t *testing.T)
 		}
 		defer answer.Body.Close()
 		if body, err := io.ReadAll(answer.Body); err != nil || string(body) != "fine" {
-			t.Errorf("the provider says %q, %v", body, err)
+			t.Errorf("the provider returned %q, %v", body, err)
 		}
 		if answer, err := a.HTTP.Get(other.URL); err == nil {
 			answer.Body.Close()
@@ -100,10 +100,10 @@ func TestWithoutAKeyNothingIsSentAndTheErrorStatesWhatToDo(t *testing.T) {
 		return secret
 	}
 	for name, test := range map[string]struct {
-		secret *corev1.Secret
-		err    error
-		reason string
-		says   string
+		secret  *corev1.Secret
+		err     error
+		reason  string
+		problem string
 	}{
 		"no Secret": {
 			nil, site.NotFound("api"), v1alpha1.ReasonSecretMissing,
@@ -139,26 +139,26 @@ func TestWithoutAKeyNothingIsSentAndTheErrorStatesWhatToDo(t *testing.T) {
 			b := newBench(t).reaching(s)
 			b.reads(test.secret, test.err)
 			b.using(func(model.Access) { t.Error("a driver was made") })
-			var told []types.NamespacedName
-			b.OnNoKey = func(m types.NamespacedName) { told = append(told, m) }
+			var reported []types.NamespacedName
+			b.OnNoKey = func(m types.NamespacedName) { reported = append(reported, m) }
 			m := keyed(s)
 			all, err := b.call(request(nil, m))
 			var keyless *model.KeyError
 			if !errors.As(err, &keyless) || all != nil {
 				t.Fatalf("the results are %+v, error %v, want that of the key", all, err)
 			}
-			if keyless.Model != "m" || keyless.Reason != test.reason || !strings.Contains(keyless.Problem, test.says) ||
+			if keyless.Model != "m" || keyless.Reason != test.reason || !strings.Contains(keyless.Problem, test.problem) ||
 				strings.Contains(keyless.Error(), "hidden") {
-				t.Errorf("the error is %+v, want %s and %q", keyless, test.reason, test.says)
+				t.Errorf("the error is %+v, want %s and %q", keyless, test.reason, test.problem)
 			}
-			if len(told) != 1 || told[0] != (types.NamespacedName{Namespace: "ns", Name: "m"}) {
-				t.Errorf("of no key were told %v", told)
+			if len(reported) != 1 || reported[0] != (types.NamespacedName{Namespace: "ns", Name: "m"}) {
+				t.Errorf("missing keys were reported for %v", reported)
 			}
 			if s.Requests() != 0 {
 				t.Errorf("the provider was called %d times", s.Requests())
 			}
 
-			// A check that sends nothing says the same.
+			// A check that sends nothing returns the same.
 			var known *model.KeyError
 			if err := b.CheckKey(t.Context(), m); !errors.As(err, &known) || *known != *keyless {
 				t.Errorf("by the check the Model lacks %+v, by the call %+v", known, keyless)

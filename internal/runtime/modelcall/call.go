@@ -175,9 +175,9 @@ func (c *Caller) try(
 	calling, abandon := context.WithCancel(ctx)
 	defer abandon()
 	recording := r.Record(ctx, m, attempt, abandon)
-	hear := content.OnPartial
+	observe := content.OnPartial
 	content.OnPartial = func(p model.Partial) {
-		hear(p)
+		observe(p)
 		recording.Observe(p)
 	}
 	response, failure = c.call(calling, driver, m, content)

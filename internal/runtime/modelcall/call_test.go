@@ -33,19 +33,19 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 			[]time.Duration{time.Second, 4 * time.Second, 16 * time.Second},
 			"provider_unavailable",
 		},
-		"when the provider says": {
+		"the provider's pause": {
 			[]error{limited(7 * time.Second), limited(time.Minute)}, []time.Duration{7 * time.Second, time.Minute}, "",
 		},
-		"when the provider says nothing": {[]error{transient, limited(0)}, []time.Duration{time.Second, 4 * time.Second}, ""},
-		"not in good time":               {[]error{limited(time.Minute + time.Second)}, nil, "provider_rate_limited"},
+		"without the provider's pause": {[]error{transient, limited(0)}, []time.Duration{time.Second, 4 * time.Second}, ""},
+		"not in good time":             {[]error{limited(time.Minute + time.Second)}, nil, "provider_rate_limited"},
 		"not with this key": {
 			[]error{provider.StatusError("Test", "m", 401, 0, "")}, nil, "provider_misconfigured",
 		},
 		"not without money": {
 			[]error{provider.StatusError("Test", "m", 429, 0, provider.KindQuota)}, nil, "provider_quota_exhausted",
 		},
-		"not what nobody knows": {
-			[]error{&model.Error{Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "says the simulator"}},
+		"not an unknown error": {
+			[]error{&model.Error{Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "a simulated error"}},
 			nil,
 			"provider_unavailable",
 		},

@@ -44,7 +44,7 @@ type Options struct {
 
 // Request is a response to be made.
 type Request struct {
-	// Content is what each Model is sent, with the messages from all Models; its Model and OnPartial are not used.
+	// Content is the request to each Model, with the messages from all Models; its Model and OnPartial are not used.
 	Content model.Request
 	// Input is the ID of the message that is to be answered. The images of those before it may have expired.
 	Input string

@@ -119,7 +119,7 @@ func TestAnImageThatCannotBeReadIsLeftOutAtOnce(t *testing.T) {
 	}
 }
 
-// TestARefusalThatNoImageExplainsIsAFailure with what the provider says.
+// TestARefusalThatNoImageExplainsIsAFailure with the provider's message.
 func TestARefusalThatNoImageExplainsIsAFailure(t *testing.T) {
 	b := newBench(t)
 	b.answer = func(model.Request) (*model.Response, error) {

@@ -50,12 +50,12 @@ func TestEachAttemptIsRecordedByItself(t *testing.T) {
 	b := newBench(t)
 	var answers []func() (*model.Response, error)
 	b.answer = func(r model.Request) (*model.Response, error) {
-		r.Tell(model.Partial{Text: "H"})
+		r.ReportPartial(model.Partial{Text: "H"})
 		return answers[len(b.requests)-1]()
 	}
 	fails := func() (*model.Response, error) { return nil, unavailable() }
-	says := func() (*model.Response, error) { return &model.Response{Text: "Hi"}, nil }
-	answers = append(answers, fails, says)
+	responding := func() (*model.Response, error) { return &model.Response{Text: "Hi"}, nil }
+	answers = append(answers, fails, responding)
 	r, all := recording(nil)
 	if got, err := b.call(r); err != nil || len(got) != 1 || got[0].Response.Text != "Hi" || len(*all) != 2 {
 		t.Fatalf("%d recordings, the results are %+v, %v", len(*all), got, err)
@@ -65,7 +65,7 @@ func TestEachAttemptIsRecordedByItself(t *testing.T) {
 		second.failure != nil || second.response == nil || !slices.Equal(second.received, []string{"H"}) {
 		t.Errorf("the recordings are %+v and %+v", first, second)
 	}
-	answers = append(answers[:0], says)
+	answers = append(answers[:0], responding)
 	b.requests = nil
 	r, all = recording(nil)
 	r.Models = r.Models[1:]
@@ -92,7 +92,7 @@ func TestTheTimeToTheFirstContentIsThatOfTheLastAttempt(t *testing.T) {
 	b.OnFirstToken = func(_ v1alpha1.ModelProvider, after time.Duration) { observed = append(observed, after) }
 	b.answer = func(r model.Request) (*model.Response, error) {
 		clock.Pass(400 * time.Millisecond)
-		r.Tell(model.Partial{Text: "H"})
+		r.ReportPartial(model.Partial{Text: "H"})
 		clock.Pass(time.Hour)
 		if len(b.requests) == 1 {
 			return nil, unavailable()

@@ -8,9 +8,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// remedy returns what to do about a failed call of a Model, with the names of the objects to change. It is empty if the
-// sentence of the code is sufficient, and if there is no Model. refusal is the error of the Model's driver; it may be
-// nil.
+// remedy returns the action for the user about a failed call of a Model, with the names of the objects to change. It is
+// empty if the sentence of the code is sufficient, and if there is no Model. refusal is the error of the Model's
+// driver; it may be nil.
 func remedy(code v1alpha1.ErrorCode, m *v1alpha1.Model, refusal *provider.Error) string {
 	if m == nil {
 		return ""

@@ -40,7 +40,7 @@ type Response struct {
 	FinishReason string
 }
 
-// AfterReason returns what follows a response. A Turn that needs another model call and has used all its iterations is
+// AfterReason returns the progress after a response. A Turn that needs another model call after its last iteration is
 // complete, and its tool calls are dropped and not counted (TURN-14). Otherwise tool calls open an act step of the same
 // iteration (TURN-06), and pending messages, however many, another model call (TURN-07, STEER-02). Without either the
 // Turn is complete (TURN-08). maxIterations of 0 stands for the default.
@@ -68,7 +68,7 @@ func AfterReason(p v1alpha1.TurnProgress, r Response, pending int, maxIterations
 	return next
 }
 
-// AfterAct returns what follows the tool calls of an act step: a model call of the next iteration (TURN-11, SM-07).
+// AfterAct returns the progress after an act step: a model call of the next iteration (TURN-11, SM-07).
 func AfterAct(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
 	next := following(p)
 	reason(&next)

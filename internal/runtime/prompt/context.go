@@ -21,7 +21,7 @@ import (
 // conversation. A larger one is rendered anew in each step.
 const maxBytes = 1 << 20
 
-// Context is what a model is sent beside the messages. It is rendered once in a Turn, so that the requests of all its
+// Context is the part of a prompt beside the messages. It is rendered once in a Turn, so that the requests of all its
 // steps begin with the same bytes, which providers cache, although layers and Tools are edited meanwhile. What an edit
 // takes away still counts at once: the calls of a step are planned with the layers as they are then.
 type Context struct {

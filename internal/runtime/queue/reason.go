@@ -55,13 +55,14 @@ func Blocked(session *v1alpha1.Session) bool {
 	return ready != nil && ready.Status == metav1.ConditionFalse && session.Status.ActiveTurn == nil
 }
 
-// Says reports whether the conditions of a queued Turn state a reason. One that has none yet states that it is queued.
-func Says(turn *v1alpha1.Turn, reason, message string) bool {
-	said := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
-	if said == nil {
+// States reports whether the conditions of a queued Turn state a reason. A Turn without conditions states that it is
+// queued.
+func States(turn *v1alpha1.Turn, reason, message string) bool {
+	succeeded := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
+	if succeeded == nil {
 		return reason == v1alpha1.ReasonQueued
 	}
-	return said.Reason == reason && said.Message == condition.Cut(message)
+	return succeeded.Reason == reason && succeeded.Message == condition.Cut(message)
 }
 
 // Outdated returns the queued Turns whose conditions differ from Reason.
@@ -75,7 +76,7 @@ func Outdated(session *v1alpha1.Session, turns []*v1alpha1.Turn, limit int64) []
 		if active := session.Status.ActiveTurn; active != nil && active.UID == turn.UID {
 			continue
 		}
-		if reason, message := Reason(session, turn, next, limit); !Says(turn, reason, message) {
+		if reason, message := Reason(session, turn, next, limit); !States(turn, reason, message) {
 			outdated = append(outdated, turn)
 		}
 	}

@@ -28,13 +28,13 @@ func TestOnlyTheNextTurnReportsWhyItsSessionCannotRun(t *testing.T) {
 		}
 		return s
 	}
-	says := func(reason, message string) func(*v1alpha1.Turn) {
+	stating := func(reason, message string) func(*v1alpha1.Turn) {
 		return func(turn *v1alpha1.Turn) { turnstate.Queue(&turn.Status, 1, now, reason, message) }
 	}
 	const missing = `Session "demo" cannot run the Turn (ModelNotFound). Model "m" does not exist.`
-	queued, waits := says(v1alpha1.ReasonQueued, behindMessage), says(v1alpha1.ReasonQueued, slotMessage)
-	notReady := says(v1alpha1.ReasonSessionNotReady, missing)
-	noSession := says(v1alpha1.ReasonSessionNotFound, `Session "demo" does not exist.`)
+	queued, waits := stating(v1alpha1.ReasonQueued, behindMessage), stating(v1alpha1.ReasonQueued, slotMessage)
+	notReady := stating(v1alpha1.ReasonSessionNotReady, missing)
+	noSession := stating(v1alpha1.ReasonSessionNotFound, `Session "demo" does not exist.`)
 	for name, test := range map[string]struct {
 		session *v1alpha1.Session
 		turns   []*v1alpha1.Turn

@@ -29,11 +29,11 @@ type Stored struct {
 	// Payload is the content, Revision its revision; both are empty where there is no index yet.
 	Payload  []byte
 	Revision int64
-	// Version is what the server calls this version of the index.
+	// Version is the server's name of this version of the index.
 	Version string
 }
 
-// Objects stores indexes and blobs. It is what a Store is built on where nothing but a single object can be changed
+// Objects stores indexes and blobs. A Store is built on it where nothing but a single object can be changed
 // atomically.
 type Objects interface {
 	// ReadIndex reads the index of a store. The error is ErrNotFound if it does not exist.

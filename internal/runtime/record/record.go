@@ -37,7 +37,7 @@ type Scope struct {
 	Store string
 }
 
-// Item is what an index has of a key.
+// Item is the entry of a key in an index.
 type Item struct {
 	// Key is unique in the store.
 	Key string
@@ -86,7 +86,7 @@ type Operation struct {
 	Result []byte
 }
 
-// Outcome is what has become of an operation.
+// Outcome is the outcome of an operation.
 type Outcome struct {
 	// Revision of the store after the operation.
 	Revision int64

@@ -1,5 +1,5 @@
-// Package restclient is what the Kubernetes backends of the journal and of records share: the client of the API group,
-// the owner of what they write, and what the errors of the API server say of it.
+// Package restclient has code that the Kubernetes backends of the journal and of records share: the client of the API
+// group, the owner of the objects that they write, and the meaning of the API server's errors.
 package restclient
 
 import (

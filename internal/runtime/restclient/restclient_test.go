@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestWhatAnErrorOfAWriteMeans: an error of no known kind says nothing, so that the write may have happened.
+// TestWhatAnErrorOfAWriteMeans: after an error of an unknown kind, the write may have happened.
 func TestWhatAnErrorOfAWriteMeans(t *testing.T) {
 	records := schema.GroupResource{Group: "capstan.dev", Resource: "records"}
 	unserved := func() error {

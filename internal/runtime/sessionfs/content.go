@@ -22,8 +22,8 @@ const (
 // sniffed is how much of a file decides whether it is text.
 const sniffed = 8 << 10
 
-// Error is an error that the caller can correct, or has to be told of: a path, a read-only file, a limit. Its text
-// may be shown to the model.
+// Error is an error that the caller can correct, or has to know: a path, a read-only file, a limit. Its text may be
+// shown to the model.
 type Error struct{ text string }
 
 // Error implements error.

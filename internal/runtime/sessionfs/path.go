@@ -66,7 +66,7 @@ func nameOf(path string) string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// within is what the paths below a directory begin with.
+// within returns the prefix of the paths below a directory.
 func within(directory string) string {
 	if directory == root {
 		return root

@@ -283,7 +283,7 @@ func (fs *FS) change(
 	return json.Unmarshal(last, into)
 }
 
-// shown returns an error with an Error in its chain, if there is something that the caller can be told.
+// shown returns an error with an Error in its chain, if it has a text that may be shown to the caller.
 func shown(err error) error {
 	switch {
 	case errors.Is(err, record.ErrFull):

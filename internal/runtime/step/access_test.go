@@ -57,7 +57,7 @@ func TestWithoutAKeyTheTurnWaits(t *testing.T) {
 		t.Errorf("the journal has %d messages, the provider was called %d times", len(b.transcript()), s.Requests())
 	}
 
-	// The condition of the Model says the same, and has the Turn wait before anything is tried.
+	// The condition of the Model has the same reason, and makes the Turn wait before anything is tried.
 	c.Model.Namespace = "ns"
 	reason, message := model.Readiness(b.CheckKey(t.Context(), c.Model))
 	condition.SetReady(&c.Model.Status.Conditions, 1, metav1.NewTime(started), reason, message)

@@ -61,7 +61,7 @@ func TestACallThatNeedsApprovalIsPinnedAsOneThatWaits(t *testing.T) {
 	if refused := p.ToolCalls[1]; refused.Executor != v1alpha1.ToolExecutorNone ||
 		refused.State != v1alpha1.ToolCallStateNotExecuted ||
 		refused.ApproveBy != nil {
-		t.Errorf("arguments that nobody need look at: %+v", refused)
+		t.Errorf("arguments without an approval: %+v", refused)
 	}
 }
 
@@ -168,8 +168,8 @@ func TestADecisionThatIsKeptIsThereForTheNextProcess(t *testing.T) {
 	}
 }
 
-// Who ends a Turn without knowing that a call of it was approved must not say that it was not executed: another process
-// may have started it.
+// A process that ends a Turn without knowing that a call of it was approved must not record the call as not executed:
+// another process may have started it.
 func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
 	approve := journal.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"}
 	ends := map[string]func(*bench, turnstate.Turn, *act.Step) (*journal.Closed, error){

@@ -18,7 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// limited and others are what real providers say.
+// limited and others are errors of real providers.
 func limited(after time.Duration) error { return provider.StatusError("Test", "m", 429, after, "") }
 func unavailable() error                { return provider.StatusError("Test", "m", 503, 0, "") }
 
@@ -42,7 +42,7 @@ func (b *bench) pausing() *[]time.Duration {
 	return &pauses
 }
 
-// generations are what the log has of the models that were asked.
+// generations returns the journal's events about model calls.
 func generations(t *testing.T, closed *journal.Closed) []event.LLMGeneration {
 	t.Helper()
 	var found []event.LLMGeneration

@@ -11,7 +11,7 @@ import (
 )
 
 // Backoff is a model call that failed with a transient error and is retried later. The caller runs the step again then,
-// with ReasonAfter if it still has the Backoff. Otherwise the plan has what is needed of it.
+// with ReasonAfter if it still has the Backoff. Otherwise the plan has the fields of it that are needed.
 type Backoff struct {
 	*modelcall.Backoff
 }

@@ -32,7 +32,7 @@ func TestAFullJournalReportsWhichBoundWasReached(t *testing.T) {
 	for name, test := range map[string]struct {
 		options journal.Options
 		limit   int64
-		says    string
+		message string
 	}{
 		"of the Session": {journal.Options{MaxBytes: 1 << 20}, 2000, "Raise spec.journalLimit of Session demo"},
 		"of the manager": {journal.Options{MaxBytes: 2000}, 1 << 20, "--max-journal-bytes). Continue in a new Session"},
@@ -49,7 +49,7 @@ func TestAFullJournalReportsWhichBoundWasReached(t *testing.T) {
 			turn.Session.Limit = test.limit
 			after, _ := b.reason(turn, with())
 			if e := after.Progress.Error; e == nil || e.Code != v1alpha1.ErrorCodeJournalFull ||
-				!strings.Contains(e.Message, test.says) {
+				!strings.Contains(e.Message, test.message) {
 				t.Errorf("error %+v", e)
 			}
 		})

@@ -15,8 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// A message is cancelled while the entry that takes it in is on its way. The journal decides: what its Turn says is
-// what has become of it.
+// A message is cancelled while the entry that takes it in is on its way. The journal decides, and the Turn
+// shows its decision.
 func TestAMessageThatWasWithdrawnIsNotDelivered(t *testing.T) {
 	for name, act := range map[string]bool{"by a model call": false, "by the end of an act step": true} {
 		for when, before := range map[string]bool{"before it is taken in": true, "after it was taken in": false} {
@@ -86,7 +86,7 @@ func answeredBy(turn turnstate.Turn) map[string]tool.Outcome {
 	return outcomes
 }
 
-// A Turn whose message went into another one was admitted before it could say so, and is deleted then.
+// A Turn whose message went into another one was admitted before its status showed it, and is deleted then.
 func TestAMessageThatWentIntoAnotherTurnIsNotAbandoned(t *testing.T) {
 	b := newBench(t)
 	turn, _ := b.reason(steeredBy(newTurn("demo-1"), message("demo-2", "And Bob?")), with())

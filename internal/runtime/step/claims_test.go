@@ -37,7 +37,7 @@ func (b *bench) claimFor(turn turnstate.Turn, holder string) {
 	}
 }
 
-// What the end of a Turn says of a call that it interrupts is what the log knows of it (invariant 4).
+// The end of a Turn records the outcome of an interrupted call that the journal has (invariant 4).
 func TestTheEndOfATurnKnowsWhichRequestsWereClaimed(t *testing.T) {
 	const pure, once = v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce
 	for name, test := range map[string]struct {

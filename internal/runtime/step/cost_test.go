@@ -20,7 +20,7 @@ func priced(m *v1alpha1.Model, currency string, input, output v1alpha1.Price) *v
 	return m
 }
 
-// expectCost compares what a status says of costs.
+// expectCost compares the costs in a status.
 func expectCost(t *testing.T, sum *v1alpha1.TurnSummary, unpriced int32, want ...v1alpha1.Cost) {
 	t.Helper()
 	if !reflect.DeepEqual(sum.Cost, want) || sum.UnpricedModelCalls != unpriced {
@@ -66,7 +66,7 @@ func TestACallCostsWhatTheModelThatHasAnsweredTakes(t *testing.T) {
 }
 
 func TestACallWithoutAKnownCostIsCountedAndNotGuessed(t *testing.T) {
-	says := func(u model.Usage) func(model.Request) (*model.Response, error) {
+	responding := func(u model.Usage) func(model.Request) (*model.Response, error) {
 		return func(model.Request) (*model.Response, error) { return &model.Response{Text: "Hello.", Usage: u}, nil }
 	}
 	refuses := func(model.Request) (*model.Response, error) { return nil, limited(0) }
@@ -75,8 +75,8 @@ func TestACallWithoutAKnownCostIsCountedAndNotGuessed(t *testing.T) {
 		answer   func(model.Request) (*model.Response, error)
 		unpriced int32
 	}{
-		"no price":              {nil, says(model.Usage{InputTokens: 3}), 1},
-		"no tokens":             {price("USD", "15"), says(model.Usage{}), 1},
+		"no price":              {nil, responding(model.Usage{InputTokens: 3}), 1},
+		"no tokens":             {price("USD", "15"), responding(model.Usage{}), 1},
 		"no answer, no tokens":  {price("USD", "15"), refuses, 0},
 		"no answer at no price": {nil, refuses, 0},
 	} {
@@ -100,7 +100,7 @@ func TestTheCostOfAResponseThatWasCutOffIsUnknown(t *testing.T) {
 		c := finalizing()
 		c.Model.Spec.Price = price("USD", "1")
 		first := newProcess(t, store)
-		first.saysAndDies(6*time.Second, model.Partial{Text: "The answer"}, model.Partial{Text: "The answer is"})
+		first.respondsAndDies(6*time.Second, model.Partial{Text: "The answer"}, model.Partial{Text: "The answer is"})
 		first.run(newTurn("demo-1"), c)
 		turn, _ := onStore(t, store).reason(newTurn("demo-1"), c)
 		if turn.Progress.Recovered == "" || turn.Progress.Summary.ModelCalls != 1 {

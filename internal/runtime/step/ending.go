@@ -29,12 +29,12 @@ func (run *Runner) Block(
 	failure := plan.Failure{Code: v1alpha1.ErrorCodeDependencyUnavailable, Fields: b.Fields()}
 	message := event.NewErrorMessage(b.Sentence(), string(failure.Code), failure.Fields)
 	message.ID = t.ResponseID()
-	said := run.events(t).OutputMessage(event.OutputMessageCompleted{
+	output := run.events(t).OutputMessage(event.OutputMessageCompleted{
 		Message:     message,
 		ErrorCode:   string(failure.Code),
 		ErrorFields: failure.Fields,
 	})
-	return run.end(ctx, t, turnstate.Failed(failure, b.Sentence()), known, said)
+	return run.end(ctx, t, turnstate.Failed(failure, b.Sentence()), known, output)
 }
 
 // Cancel ends the Turn because the user wants it to.
@@ -104,13 +104,13 @@ func fullSentence(s journal.Session, cause error) string {
 	}
 }
 
-// end closes the open step and with it the Turn. said holds the events that precede the end, if any.
+// end closes the open step and with it the Turn. preceding holds the events that precede the end, if any.
 func (run *Runner) end(
 	ctx context.Context,
 	t turnstate.Turn,
 	e turnstate.Ending,
 	known *act.Step,
-	said ...event.Event,
+	output ...event.Event,
 ) (*journal.Closed, error) {
 	if t.Step() == 1 {
 		var err error
@@ -124,7 +124,7 @@ func (run *Runner) end(
 	return run.closing(ctx, t, known, func(t turnstate.Turn, calls []event.Event) journal.Record {
 		record := recordOf(t)
 		record.Events = append(run.opening(t), calls...)
-		record.Events = append(record.Events, said...)
+		record.Events = append(record.Events, output...)
 		record.Events = append(record.Events, run.failedEvents(t, e)...)
 		record.Transition = e.Progress(t, run.micro())
 		return record

@@ -160,8 +160,8 @@ func TestCancelAdoptsWhatIsDecided(t *testing.T) {
 	}
 }
 
-// What a cancelled act step says of its calls: only what was certainly never let go counts as not executed (invariant
-// 4).
+// The outcomes of the calls of a cancelled act step: only a call that was certainly never released counts as not
+// executed (invariant 4).
 func TestCancelInAnActStepRecordsWhatIsKnownOfEachCall(t *testing.T) {
 	const unknown, not = v1alpha1.ToolCallStateUnknown, v1alpha1.ToolCallStateNotExecuted
 	for name, test := range map[string]struct {
@@ -197,7 +197,7 @@ func TestCancelInAnActStepRecordsWhatIsKnownOfEachCall(t *testing.T) {
 			},
 			want: unknown,
 		},
-		"Pure, as far as status says": {
+		"Pure, according to status": {
 			call: v1alpha1.ToolCall{
 				Executor: v1alpha1.ToolExecutorJob, SideEffect: v1alpha1.SideEffectPure, Attempt: 1,
 				State: v1alpha1.ToolCallStatePending,
@@ -234,7 +234,7 @@ func TestCancelInAnActStepRecordsWhatIsKnownOfEachCall(t *testing.T) {
 			},
 			want: not,
 		},
-		"ended, as status says": {
+		"ended, according to status": {
 			call: v1alpha1.ToolCall{Executor: v1alpha1.ToolExecutorJob, State: v1alpha1.ToolCallStateSucceeded, Preview: "so"},
 			want: v1alpha1.ToolCallStateFailed,
 		},

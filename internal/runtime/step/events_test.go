@@ -30,36 +30,36 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of TestWhatEventsSay anew")
 
-// story runs steps of a Turn and keeps what they append. Its clock stands still but for model calls, which take 1.5 s,
-// so that times and durations do not depend on how often the time is asked for.
-type story struct {
+// scenario runs steps of a Turn and keeps the events that they append. Its clock stands still but for model calls,
+// which take 1.5 s, so that times and durations do not depend on how often the time is read.
+type scenario struct {
 	*bench
 	turn   turnstate.Turn
 	events []event.Event
 	calls  []journal.PlannedCall
 }
 
-func newStory(t *testing.T) *story {
+func newScenario(t *testing.T) *scenario {
 	t.Helper()
 	b := newBench(t)
 	b.Clock = b.time.Now
 	b.Log = journal.New(memory.New(), journal.Options{Clock: b.Clock})
 	b.pausing()
-	s := &story{bench: b, turn: newTurn("demo-1")}
+	s := &scenario{bench: b, turn: newTurn("demo-1")}
 	s.turn.Agent = "helper"
 	s.says("Hello.")
 	return s
 }
 
 // takes makes every model call take its time.
-func (s *story) takes(answer func(model.Request) (*model.Response, error)) {
+func (s *scenario) takes(answer func(model.Request) (*model.Response, error)) {
 	s.answer = func(r model.Request) (*model.Response, error) {
 		s.time.Pass(1500 * time.Millisecond)
 		return answer(r)
 	}
 }
 
-func (s *story) says(text string, calls ...model.ToolCall) {
+func (s *scenario) says(text string, calls ...model.ToolCall) {
 	s.takes(func(r model.Request) (*model.Response, error) {
 		n := int64(len(s.asked))
 		return &model.Response{
@@ -73,7 +73,7 @@ func (s *story) says(text string, calls ...model.ToolCall) {
 	})
 }
 
-func (s *story) fails(errs ...error) {
+func (s *scenario) fails(errs ...error) {
 	answers := s.answer
 	s.takes(func(r model.Request) (*model.Response, error) {
 		if n := len(s.asked); n <= len(errs) {
@@ -85,7 +85,7 @@ func (s *story) fails(errs ...error) {
 }
 
 // closes takes in what closed a step.
-func (s *story) closes(closed *journal.Closed, err error) {
+func (s *scenario) closes(closed *journal.Closed, err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
@@ -97,18 +97,18 @@ func (s *story) closes(closed *journal.Closed, err error) {
 	}
 }
 
-func (s *story) reasons(c turnstate.Config) {
+func (s *scenario) reasons(c turnstate.Config) {
 	s.t.Helper()
 	s.closes(s.ReasonInPlace(s.t.Context(), s.turn, c))
 }
 
 // acts closes an act step whose calls are those of asksForTools.
-func (s *story) acts() {
+func (s *scenario) acts() {
 	s.t.Helper()
 	s.closes(s.Act(s.t.Context(), s.turn, s.results().step()))
 }
 
-func (s *story) results() facts {
+func (s *scenario) results() facts {
 	no := tool.Outcome{
 		State:      v1alpha1.ToolCallStateFailed,
 		Reason:     "ExitCode",
@@ -129,7 +129,7 @@ func (s *story) results() facts {
 }
 
 // asksForTools is a first model call that leads to two Jobs and a client call.
-func (s *story) asksForTools() turnstate.Config {
+func (s *scenario) asksForTools() turnstate.Config {
 	s.t.Helper()
 	c := with(jobTool("work"), clientTool("ask"))
 	c.Model = priced(named("big"), "USD", "2", "10")
@@ -148,15 +148,15 @@ func (s *story) asksForTools() turnstate.Config {
 }
 
 // stories are the kinds of steps there are.
-var stories = map[string]func(s *story){
-	"answer": func(s *story) { s.turn.Locale = "de"; s.reasons(with()) },
-	"tools": func(s *story) {
+var scenarios = map[string]func(s *scenario){
+	"answer": func(s *scenario) { s.turn.Locale = "de"; s.reasons(with()) },
+	"tools": func(s *scenario) {
 		c := s.asksForTools()
 		s.acts()
 		s.says("It is 42.")
 		s.reasons(c)
 	},
-	"refusal": func(s *story) {
+	"refusal": func(s *scenario) {
 		s.takes(func(model.Request) (*model.Response, error) {
 			return &model.Response{
 				Text:         "I",
@@ -167,13 +167,13 @@ var stories = map[string]func(s *story){
 		})
 		s.reasons(with())
 	},
-	"limit-of-iterations": func(s *story) {
+	"limit-of-iterations": func(s *scenario) {
 		c := with(jobTool("work"))
 		c.Effective.MaxIterations = 1
 		s.says("Let me see.", calls(1, "work")...)
 		s.reasons(c)
 	},
-	"calls-that-are-refused": func(s *story) {
+	"calls-that-are-refused": func(s *scenario) {
 		s.says(
 			"",
 			model.ToolCall{ProviderID: "p0", Name: "nothing", Arguments: `{}`},
@@ -185,19 +185,19 @@ var stories = map[string]func(s *story){
 			"1-1": tool.Recalled(s.turn.Progress.ToolCalls[1]),
 		}}.step()))
 	},
-	"model-fails": func(s *story) {
+	"model-fails": func(s *scenario) {
 		s.fails(limited(0), limited(0), limited(0), limited(0), limited(0), limited(0))
 		s.reasons(with())
 	},
-	"no-model":      func(s *story) { c := with(); c.Model = nil; s.reasons(c) },
-	"quota-used-up": func(s *story) { s.fails(quotaUsedUp()); s.reasons(with()) },
-	"fallback": func(s *story) {
+	"no-model":      func(s *scenario) { c := with(); c.Model = nil; s.reasons(c) },
+	"quota-used-up": func(s *scenario) { s.fails(quotaUsedUp()); s.reasons(with()) },
+	"fallback": func(s *scenario) {
 		c := with()
 		c.Model, c.Fallbacks = named("first"), []*v1alpha1.Model{priced(named("second"), "EUR", "1", "1")}
 		s.fails(quotaUsedUp())
 		s.reasons(c)
 	},
-	"a-call-that-no-client-answers": func(s *story) {
+	"a-call-that-no-client-answers": func(s *scenario) {
 		c := s.asksForTools()
 		results := s.results()
 		results.Outcomes["1-2"] = act.NoClientOutcome()
@@ -205,18 +205,18 @@ var stories = map[string]func(s *story){
 		s.says("Well.")
 		s.reasons(c)
 	},
-	"steer": func(s *story) {
+	"steer": func(s *scenario) {
 		s.reasons(steering(s, with()))
 		s.turn.Steers = nil
 		s.reasons(with())
 	},
-	"blocked": func(s *story) {
+	"blocked": func(s *scenario) {
 		c := with()
 		c.Blocker = &config.Blocker{Dependency: config.DependencyAgent, State: config.DependencyDeleted}
 		s.reasons(c)
 	},
-	"cancelled": func(s *story) { s.closes(s.Cancel(s.t.Context(), s.turn, nil)) },
-	"cancelled-while-tools-run": func(s *story) {
+	"cancelled": func(s *scenario) { s.closes(s.Cancel(s.t.Context(), s.turn, nil)) },
+	"cancelled-while-tools-run": func(s *scenario) {
 		s.asksForTools()
 		s.closes(
 			s.Cancel(
@@ -226,11 +226,11 @@ var stories = map[string]func(s *story){
 			),
 		)
 	},
-	"deleted": func(s *story) { s.closes(s.Deleted(s.t.Context(), s.turn, nil)) },
-	"deadline": func(s *story) {
+	"deleted": func(s *scenario) { s.closes(s.Deleted(s.t.Context(), s.turn, nil)) },
+	"deadline": func(s *scenario) {
 		s.closes(s.Expire(s.t.Context(), s.turn, turnstate.DeadlineExceeded(time.Minute), nil))
 	},
-	"determinism-violation": func(s *story) {
+	"determinism-violation": func(s *scenario) {
 		s.asksForTools()
 		s.closes(
 			s.Fail(
@@ -241,7 +241,7 @@ var stories = map[string]func(s *story){
 			),
 		)
 	},
-	"journal-full": func(s *story) {
+	"journal-full": func(s *scenario) {
 		s.turn.Session.Limit = 4 << 10
 		s.says(strings.Repeat("long ", 2000))
 		s.reasons(with())
@@ -253,7 +253,7 @@ func quotaUsedUp() error {
 }
 
 // steering has a message wait for the Turn.
-func steering(s *story, c turnstate.Config) turnstate.Config {
+func steering(s *scenario, c turnstate.Config) turnstate.Config {
 	s.turn = steeredBy(s.turn, message("demo-2", "And Bob?"))
 	return c
 }
@@ -261,14 +261,14 @@ func steering(s *story, c turnstate.Config) turnstate.Config {
 // TestWhatEventsSay decodes every event of every kind of step and compares type, time, context and data with a golden
 // file. After a change that is meant, run the test with -update and read the difference.
 func TestWhatEventsSay(t *testing.T) {
-	for name, tell := range stories {
+	for name, run := range scenarios {
 		t.Run(name, func(t *testing.T) {
-			s := newStory(t)
+			s := newScenario(t)
 			began := s.opening(s.turn)
 			event.Identify(s.turn.Ref.UID, 1, began)
-			opening := told(t, began)
-			tell(s)
-			got := told(t, s.events)
+			opening := describe(t, began)
+			run(s)
+			got := describe(t, s.events)
 			if name != "answer" {
 				// Every Turn begins as that one does.
 				got = strings.TrimPrefix(got, opening)
@@ -305,9 +305,9 @@ var minted = regexp.MustCompile(
 	`[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{64}\b|\b[0-9a-f]{16}\b`,
 )
 
-// told writes events down, one a line. Ids are numbered as they come, and the ids of the Turn, which every event has,
-// are left out.
-func told(t *testing.T, events []event.Event) string {
+// describe renders events, one a line. Ids are numbered in order, and the ids of the Turn, which every event has, are
+// left out.
+func describe(t *testing.T, events []event.Event) string {
 	t.Helper()
 	ids, seen := map[string]string{}, map[string]bool{}
 	var text strings.Builder

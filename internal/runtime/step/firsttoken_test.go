@@ -24,17 +24,17 @@ func (b *bench) speaks(first time.Duration, calls []model.ToolCall, errs ...erro
 			return nil, errs[asked-1]
 		}
 		b.time.Pass(first)
-		r.Tell(model.Partial{Text: "H"})
+		r.ReportPartial(model.Partial{Text: "H"})
 		b.time.Pass(time.Hour)
-		r.Tell(model.Partial{Text: "Hi"})
+		r.ReportPartial(model.Partial{Text: "Hi"})
 		return &model.Response{Text: "Hi", ToolCalls: calls}, nil
 	}
 }
 
-// firstTokens are what the events of an entry say about the first token, by type.
+// firstTokens returns the times to the first token in the events of an entry, by type.
 func firstTokens(t *testing.T, closed *journal.Closed) map[string]int64 {
 	t.Helper()
-	told := map[string]int64{}
+	times := map[string]int64{}
 	for _, e := range closed.Events {
 		data, err := event.Decode[struct {
 			MS *int64 `json:"time_to_first_token_ms"`
@@ -43,10 +43,10 @@ func firstTokens(t *testing.T, closed *journal.Closed) map[string]int64 {
 			t.Fatal(err)
 		}
 		if data.MS != nil {
-			told[e.Type] = *data.MS
+			times[e.Type] = *data.MS
 		}
 	}
-	return told
+	return times
 }
 
 // TestTheTimeToTheFirstTokenIsRecorded: of the try that responded, in the events, the totals and to the metric.
@@ -68,9 +68,9 @@ func TestTheTimeToTheFirstTokenIsRecorded(t *testing.T) {
 			b.speaks(399*time.Millisecond, calls(1, "work"), unavailable())
 			turn, closed := b.reason(newTurn("demo-1"), c)
 			want := 400 * time.Millisecond
-			told := firstTokens(t, closed)
-			if told[event.TypeLLMGeneration] != 400 || told[event.TypeReasonCompleted] != 400 || len(told) != 2 {
-				t.Errorf("the events have %v", told)
+			times := firstTokens(t, closed)
+			if times[event.TypeLLMGeneration] != 400 || times[event.TypeReasonCompleted] != 400 || len(times) != 2 {
+				t.Errorf("the events have %v", times)
 			}
 			text := "42"
 			acted, err := b.Act(t.Context(), turn, facts{
@@ -82,9 +82,9 @@ func TestTheTimeToTheFirstTokenIsRecorded(t *testing.T) {
 			}
 			b.speaks(899*time.Millisecond, nil)
 			turn, closed = b.reason(after(turn, acted), c)
-			told = firstTokens(t, closed)
-			if told[event.TypeReasonCompleted] != 900 || told[event.TypeTurnCompleted] != 400 {
-				t.Errorf("the last events have %v", told)
+			times = firstTokens(t, closed)
+			if times[event.TypeReasonCompleted] != 900 || times[event.TypeTurnCompleted] != 400 {
+				t.Errorf("the last events have %v", times)
 			}
 			if got := turn.Progress.Summary.TimeToFirstToken; got == nil || *got != (metav1.Duration{Duration: want}) {
 				t.Errorf("the Turn has %v", got)
@@ -104,13 +104,13 @@ func TestAResponseThatComesAtOnceHasItsFirstTokenWithItsEnd(t *testing.T) {
 		return &model.Response{Text: "Hi"}, nil
 	}
 	_, closed := b.reason(newTurn("demo-1"), with())
-	if told := firstTokens(t, closed); told[event.TypeLLMGeneration] != 100 || told[event.TypeTurnCompleted] != 100 {
-		t.Errorf("the events have %v", told)
+	if times := firstTokens(t, closed); times[event.TypeLLMGeneration] != 100 || times[event.TypeTurnCompleted] != 100 {
+		t.Errorf("the events have %v", times)
 	}
 	b = newBench(t)
 	b.fails("no")
 	turn, closed := b.reason(newTurn("demo-1"), with())
-	if told := firstTokens(t, closed); len(told) > 0 || turn.Progress.Summary.TimeToFirstToken != nil {
-		t.Errorf("a failed call has %v, its Turn %v", told, turn.Progress.Summary.TimeToFirstToken)
+	if times := firstTokens(t, closed); len(times) > 0 || turn.Progress.Summary.TimeToFirstToken != nil {
+		t.Errorf("a failed call has %v, its Turn %v", times, turn.Progress.Summary.TimeToFirstToken)
 	}
 }

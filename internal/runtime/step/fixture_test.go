@@ -36,7 +36,7 @@ var (
 type bench struct {
 	*Runner
 	t *testing.T
-	// answer is what the model says; each call is one element of asked.
+	// answer returns the model's response; each call is one element of asked.
 	answer func(model.Request) (*model.Response, error)
 	asked  []model.Request
 	store  journal.Store
@@ -78,7 +78,7 @@ func onStore(t *testing.T, store journal.Store) *bench {
 	return b
 }
 
-// says makes the model answer with a text and calls.
+// says makes the model respond with a text and calls.
 func (b *bench) says(text string, calls ...model.ToolCall) {
 	b.answer = func(model.Request) (*model.Response, error) {
 		return &model.Response{
@@ -144,7 +144,7 @@ func calls(n int, name string) []model.ToolCall {
 	return made
 }
 
-// reason runs the open reason step and gives the Turn with what follows from it.
+// reason runs the open reason step and returns the Turn after it.
 func (b *bench) reason(turn turnstate.Turn, c turnstate.Config) (turnstate.Turn, *journal.Closed) {
 	b.t.Helper()
 	closed, err := b.ReasonInPlace(b.t.Context(), turn, c)

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// kindRow is a kind of error: where it arises, and what becomes of the Turn.
+// kindRow is a kind of error: where it arises, and how the Turn ends.
 type kindRow struct {
 	kind string
 	// arrange prepares the error, in the model, the configuration or the Turn.

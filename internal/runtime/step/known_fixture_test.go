@@ -8,7 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// facts are what a process knows of the calls of an act step, by call id.
+// facts is a process's knowledge about the calls of an act step, by call id.
 type facts struct {
 	Outcomes map[string]tool.Outcome
 	Settled  map[string]journal.SettledRef

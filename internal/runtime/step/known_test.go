@@ -54,14 +54,14 @@ func TestAnEndTakesInWhatTheJournalHolds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var told []event.Message
+				var read []event.Message
 				for _, m := range b.transcript() {
 					if m.Role == event.RoleToolResult {
-						told = append(told, m)
+						read = append(read, m)
 					}
 				}
-				if len(told) != 3 || told[0].PlainText() != long || told[0].Error != "" || told[1].Error != "no money" {
-					t.Errorf("the next Turn's model reads %+v", told)
+				if len(read) != 3 || read[0].PlainText() != long || read[0].Error != "" || read[1].Error != "no money" {
+					t.Errorf("the next Turn's model reads %+v", read)
 				}
 				if got := Sources(closed); len(got) != 2 || got[0] != "first" || got[1] != "second" || len(closed.Settled) != 2 {
 					t.Errorf("it comes from %v, settled %+v", got, closed.Settled)
@@ -112,7 +112,7 @@ func TestAbandonDoesNotDenyACallThatMayHaveRun(t *testing.T) {
 		withdraw Withdrawer
 		want     v1alpha1.ToolCallState
 	}{
-		"nobody can tell":   {nil, v1alpha1.ToolCallStateUnknown},
+		"unknown":           {nil, v1alpha1.ToolCallStateUnknown},
 		"its pod may run":   {withdrawing(false), v1alpha1.ToolCallStateUnknown},
 		"its pod was gated": {withdrawing(true), v1alpha1.ToolCallStateNotExecuted},
 	} {
@@ -128,9 +128,9 @@ func TestAbandonDoesNotDenyACallThatMayHaveRun(t *testing.T) {
 				t.Errorf("the call ends as %+v, want %s", call, test.want)
 			}
 			messages := b.transcript()
-			told := messages[len(messages)-1].Error
-			if denied := strings.Contains(told, "changed nothing"); denied != (test.want == v1alpha1.ToolCallStateNotExecuted) {
-				t.Errorf("the next Turn's model is told %q", told)
+			read := messages[len(messages)-1].Error
+			if denied := strings.Contains(read, "changed nothing"); denied != (test.want == v1alpha1.ToolCallStateNotExecuted) {
+				t.Errorf("the next Turn's model reads %q", read)
 			}
 		})
 	}

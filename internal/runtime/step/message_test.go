@@ -20,7 +20,7 @@ func inParts(t turnstate.Turn, parts ...v1alpha1.MessagePart) turnstate.Turn {
 	return t
 }
 
-func said(text string) v1alpha1.MessagePart { return v1alpha1.MessagePart{Text: text} }
+func textPart(text string) v1alpha1.MessagePart { return v1alpha1.MessagePart{Text: text} }
 
 func shown(image v1alpha1.MessageImage) v1alpha1.MessagePart {
 	return v1alpha1.MessagePart{Image: &image}
@@ -34,7 +34,7 @@ var (
 func TestAMessageInPartsReachesTheLogAndTheModel(t *testing.T) {
 	store := memory.New()
 	b := onStore(t, store)
-	turn := inParts(newTurn("demo-1"), said("What"), shown(pixel), said("is it?"))
+	turn := inParts(newTurn("demo-1"), textPart("What"), shown(pixel), textPart("is it?"))
 	_, closed := b.reason(turn, with())
 	b.expectTypes(closed.Events, openingTypes, reasonTypes, "turn.completed session.idled")
 	want := turn.Content
@@ -52,9 +52,9 @@ func TestAMessageInPartsReachesTheLogAndTheModel(t *testing.T) {
 		if err := json.Unmarshal(e.Data.Raw, &data); err != nil {
 			t.Fatal(err)
 		}
-		if tells := e.Type == event.TypeTurnStarted ||
-			e.Type == event.TypeTurnCompleted; tells != (data.InputContent == "What\nis it?") {
-			t.Errorf("%s tells of the input %q", e.Type, data.InputContent)
+		if shows := e.Type == event.TypeTurnStarted ||
+			e.Type == event.TypeTurnCompleted; shows != (data.InputContent == "What\nis it?") {
+			t.Errorf("%s has the input %q", e.Type, data.InputContent)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestALargeImageIsSplitOverEntriesAndKeptWhole(t *testing.T) {
 	b := onStore(t, store)
 	image := pixel
 	image.Data = strings.Repeat("A", 1<<20)
-	b.reason(inParts(newTurn("demo-1"), said("Look"), shown(image)), with())
+	b.reason(inParts(newTurn("demo-1"), textPart("Look"), shown(image)), with())
 	if got := onStore(
 		t,
 		store,
@@ -76,16 +76,16 @@ func TestALargeImageIsSplitOverEntriesAndKeptWhole(t *testing.T) {
 
 func TestATurnIsRecalledByItsMessage(t *testing.T) {
 	b := newBench(t)
-	b.reason(inParts(newTurn("demo-1"), said("Look"), shown(pixel)), with())
+	b.reason(inParts(newTurn("demo-1"), textPart("Look"), shown(pixel)), with())
 	next := newTurn("demo-1")
 	next.Ref.UID = "uid-2"
 	for name, test := range map[string]struct {
 		turn turnstate.Turn
 		same bool
 	}{
-		"the same parts":          {inParts(next, said("Look"), shown(pixel)), true},
-		"another image":           {inParts(next, said("Look"), shown(address)), false},
-		"the text without images": {inParts(next, said("Look")), false},
+		"the same parts":          {inParts(next, textPart("Look"), shown(pixel)), true},
+		"another image":           {inParts(next, textPart("Look"), shown(address)), false},
+		"the text without images": {inParts(next, textPart("Look")), false},
 	} {
 		recalled, err := b.Recall(t.Context(), test.turn, 0)
 		if err != nil || recalled == nil || recalled.SameMessage != test.same {

@@ -55,11 +55,11 @@ func answered(known *act.Step) *act.Step {
 	return known
 }
 
-// newFences is what is new with every event.
+// newFences matches the nonces, which are new with every event.
 var newFences = regexp.MustCompile(`"fence":"[0-9a-f]+"`)
 
-// tells is what the events of a step tell of its calls.
-func tells(t *testing.T, closed *journal.Closed) string {
+// callEvents returns the events of a step about its calls.
+func callEvents(t *testing.T, closed *journal.Closed) string {
 	t.Helper()
 	var lines []string
 	for _, e := range closed.Events {
@@ -83,7 +83,7 @@ func TestAStepRecordsTheSameWithOrWithoutAPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := tells(t, closed)
+	want := callEvents(t, closed)
 
 	b := newBench(t)
 	turn, known = b.waitingTurn()
@@ -102,14 +102,14 @@ func TestAStepRecordsTheSameWithOrWithoutAPart(t *testing.T) {
 	}
 	if short, _ := known.Outcome("1-0"); short.State != v1alpha1.ToolCallStateSucceeded ||
 		tool.ShownPreview(*short.Result) != tool.ShownPreview(strings.Repeat("long text ", 6<<10)) {
-		t.Errorf("what the status shows of it has become %+v", short)
+		t.Errorf("the short outcome is %+v", short)
 	}
 	closed, err = b.Act(t.Context(), turn, answered(known))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := tells(t, closed); got != want {
-		t.Errorf("the step tells\n%s\nwant\n%s", got, want)
+	if got := callEvents(t, closed); got != want {
+		t.Errorf("the step has the events\n%s\nwant\n%s", got, want)
 	}
 	if len(closed.Settled) != 2 || closed.Settled[0].Ordinal != 2 {
 		t.Errorf("the step takes in %+v", closed.Settled)
@@ -147,9 +147,9 @@ func TestEveryEndHasTheOutcomesOfThePart(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			told := tells(t, closed)
-			if strings.Count(told, "long text ") < 6<<10+400 || !strings.Contains(told, "sha256:0123") {
-				t.Errorf("%s, with memory: %v: the end tells %d bytes", name, remembers, len(told))
+			text := callEvents(t, closed)
+			if strings.Count(text, "long text ") < 6<<10+400 || !strings.Contains(text, "sha256:0123") {
+				t.Errorf("%s, with memory: %v: the end has events of %d bytes", name, remembers, len(text))
 			}
 			if got := closed.Transition.ToolCalls[0]; got.PodUID != "pod-uid" || got.State != v1alpha1.ToolCallStateSucceeded {
 				t.Errorf("%s, with memory: %v: the call is %s in pod %q", name, remembers, got.State, got.PodUID)
@@ -207,7 +207,7 @@ func TestAPartThatIsRefusedLeavesTheOutcomes(t *testing.T) {
 		t.Errorf("%d outcomes of %d bytes are left, dropped: %v", n, bytes, known.AnyCut())
 	}
 	closed, err := b.Act(t.Context(), turn, answered(known))
-	if err != nil || strings.Count(tells(t, closed), "long text ") < 6<<10 || len(b.asked) != asked {
+	if err != nil || strings.Count(callEvents(t, closed), "long text ") < 6<<10 || len(b.asked) != asked {
 		t.Errorf("the step is closed with %v, after %d model calls", err, len(b.asked)-asked)
 	}
 }

@@ -17,8 +17,8 @@ import (
 const maxLoggedArguments = 4 << 10
 
 // pin plans the model's calls: the full form for the journal, and the short form for status. Calls that cannot run are
-// planned as refused, so that the model is told and nothing starts. Calls beyond the limit of a step are refused too,
-// and are only in the journal: status has room for tool.MaxCallsPerStep.
+// planned as refused, so that the model gets an error and nothing starts. Calls beyond the limit of a step are refused
+// too, and are only in the journal: status has room for tool.MaxCallsPerStep.
 func (run *Runner) pin(
 	t turnstate.Turn,
 	c turnstate.Config,

@@ -52,9 +52,9 @@ func TestTheLocaleReachesTheModelAndTheTools(t *testing.T) {
 		t.Errorf("the model is asked with locale %q: %q", r.Locale, r.SystemPrompt)
 	}
 	if got := turn.Progress.Plan.Locale; got != "fr" {
-		t.Errorf("the tools are told the locale %q", got)
+		t.Errorf("the tools get the locale %q", got)
 	}
-	// What was planned stays, whatever the Session says meanwhile.
+	// The plan stays, however the Session changes meanwhile.
 	turn.Locale = "de"
 	acted, err := b.Act(
 		t.Context(),
@@ -105,7 +105,7 @@ func TestToolResultsAreFencedAndStayTheSameToTheByte(t *testing.T) {
 	_, closed = b.reason(turn, c)
 	turn = after(turn, closed)
 
-	// Another process goes on: it knows what the log says and nothing else.
+	// Another process goes on: it knows the journal and nothing else.
 	other := onStore(t, store)
 	acted, err = other.Act(
 		t.Context(),

@@ -17,7 +17,7 @@ func TestAProviderKnowsASessionByAPseudonym(t *testing.T) {
 	b.reason(next, with())
 	first, second := b.asked[0].User, b.asked[1].User
 	if first != second || !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(first) {
-		t.Errorf("the provider is told %q and %q", first, second)
+		t.Errorf("the provider gets %q and %q", first, second)
 	}
 	other := newTurn("demo-1")
 	other.Session.UID, other.Ref.UID = "other-uid", "uid-3"

@@ -128,7 +128,7 @@ type generation struct {
 	// response.
 	kept      *journal.Partial
 	finalized bool
-	// context is what the models are sent beside the prompt; pinned is what is recorded of it.
+	// context is the part of the prompt beside the messages; pinned is its recorded form.
 	context prompt.Context
 	pinned  *journal.PinnedContext
 	tools   int32

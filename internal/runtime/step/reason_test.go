@@ -53,8 +53,12 @@ func TestAnAnswerThatAFilterEndedIsARefusalAndTheLogHasTheProvidersWord(t *testi
 		p.Output != "" {
 		t.Errorf("progress %+v, plan %+v", p, p.Plan)
 	}
-	if told := generations(t, closed); len(told) != 1 || told[0].FinishReason != "SPII" || !told[0].Success {
-		t.Errorf("the log has %+v", told)
+	if recorded := generations(
+		t,
+		closed,
+	); len(recorded) != 1 || recorded[0].FinishReason != "SPII" ||
+		!recorded[0].Success {
+		t.Errorf("the log has %+v", recorded)
 	}
 }
 
@@ -94,7 +98,7 @@ func TestAFailureOfTheModelIsAnOutcome(t *testing.T) {
 	}
 	for _, e := range closed.Events {
 		if e.Type == "turn.failed" && strings.Contains(string(e.Data.Raw), "sk-secret") {
-			t.Errorf("the user is shown what the provider said: %s", e.Data.Raw)
+			t.Errorf("the user is shown the provider's text: %s", e.Data.Raw)
 		}
 	}
 	// The next Turn's model does not see the failure (LLM-07).
@@ -112,13 +116,13 @@ func TestAFailureOfTheModelIsAnOutcome(t *testing.T) {
 // help.
 func TestStatusReportsWhyAProviderRefusedTheRequest(t *testing.T) {
 	b := newBench(t)
-	said := "tools.3.custom.input_schema: " + strings.Repeat("long ", 150)
+	problem := "tools.3.custom.input_schema: " + strings.Repeat("long ", 150)
 	b.answer = func(model.Request) (*model.Response, error) {
-		return nil, provider.WithProblem(provider.StatusError("Anthropic", "m", 400, 0, "invalid_request_error"), said)
+		return nil, provider.WithProblem(provider.StatusError("Anthropic", "m", 400, 0, "invalid_request_error"), problem)
 	}
 	turn, closed := b.reason(newTurn("demo-1"), with())
 	failed := turn.Progress.Error
-	if failed == nil || failed.Code != "processing_error" || failed.Fields["problem"] != said ||
+	if failed == nil || failed.Code != "processing_error" || failed.Fields["problem"] != problem ||
 		failed.Message != "The model provider rejected the request." {
 		t.Errorf("error %+v", failed)
 	}
@@ -242,14 +246,15 @@ func TestMoreCallsThanAStepMayHaveAreRefused(t *testing.T) {
 	if len(results.Outcomes) != tool.MaxCallsPerStep {
 		t.Error("closing the step changed what the caller knows")
 	}
-	told := map[string]string{}
+	recorded := map[string]string{}
 	for _, m := range b.transcript() {
 		if m.Role == event.RoleToolResult {
-			told[m.ToolCallID] = m.Error
+			recorded[m.ToolCallID] = m.Error
 		}
 	}
-	if len(told) != 67 || told["1-63"] != "" || !strings.Contains(told["1-64"], "at most 64") || told["1-66"] == "" {
-		t.Errorf("the result of call 1-64 of %d is %q", len(told), told["1-64"])
+	if len(recorded) != 67 || recorded["1-63"] != "" || !strings.Contains(recorded["1-64"], "at most 64") ||
+		recorded["1-66"] == "" {
+		t.Errorf("the result of call 1-64 of %d is %q", len(recorded), recorded["1-64"])
 	}
 	if s := acted.Transition.Summary; s.Calls != "67/67" {
 		t.Errorf("summary %+v", s)
@@ -275,7 +280,7 @@ func TestTheTurnWaitsAtOnceWhenAllCallsAreTheClients(t *testing.T) {
 	follows.ClientTools = v1alpha1.ClientToolsPolicyFollowHints
 	turn, _ = b.reason(follows, with(clientTool("ask")))
 	if turn.Progress.Phase != v1alpha1.TurnPhaseAct {
-		t.Errorf("phase %s although nobody answers", turn.Progress.Phase)
+		t.Errorf("phase %s although no tool returns", turn.Progress.Phase)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/site"
 )
 
-// thought is a response that reasons, says something, calls a tool, and reasons again before its second call.
+// thought is a response that reasons, has a text, calls a tool, and reasons again before its second call.
 func thought() *model.Response {
 	return &model.Response{
 		Text: "Let me look.",
@@ -152,12 +152,12 @@ func TestReasoningIsBoundToItsModel(t *testing.T) {
 			turn := thoughtful(t, withKeys(t, store))
 			b := withKeys(t, store)
 			prompts, _ := b.promptsOf(t, turn, m)
-			said := prompts[0][1]
-			if len(reasoningOf(prompts[0])) > 0 || said.Origin != nil {
-				t.Errorf("the other model reads %+v", said)
+			response := prompts[0][1]
+			if len(reasoningOf(prompts[0])) > 0 || response.Origin != nil {
+				t.Errorf("the other model reads %+v", response)
 			}
 			var kinds []string
-			for _, p := range said.Parts() {
+			for _, p := range response.Parts() {
 				kinds = append(kinds, string(p.Type))
 			}
 			if got := strings.Join(kinds, " "); got != "text tool_call tool_call" {
@@ -182,12 +182,12 @@ func TestRefusedReasoningIsLeftOutOnceAndForTheRest(t *testing.T) {
 	if len(prompts) != 2 || len(reasoningOf(prompts[0])) != 3 || len(reasoningOf(prompts[1])) != 0 {
 		t.Fatalf("%d requests, with %+v", len(prompts), prompts)
 	}
-	if told := generations(
+	if recorded := generations(
 		t,
 		closed,
-	); len(told) != 1 || !told[0].ReasoningDropped || told[0].Tries != 2 ||
-		!told[0].Success {
-		t.Errorf("the journal has %+v", told)
+	); len(recorded) != 1 || !recorded[0].ReasoningDropped || recorded[0].Tries != 2 ||
+		!recorded[0].Success {
+		t.Errorf("the journal has %+v", recorded)
 	}
 	// What was refused is not sent again; what came after it is.
 	turn = b.looked(after(turn, closed))
@@ -196,8 +196,8 @@ func TestRefusedReasoningIsLeftOutOnceAndForTheRest(t *testing.T) {
 	if got := reasoningOf(prompts[0]); len(prompts) != 1 || len(got) != 3 || prompts[0][1].HasReasoning() {
 		t.Errorf("%d requests, the last with %+v", len(prompts), got)
 	}
-	if told := generations(t, closed); told[0].ReasoningDropped {
-		t.Errorf("the journal has %+v", told)
+	if recorded := generations(t, closed); recorded[0].ReasoningDropped {
+		t.Errorf("the journal has %+v", recorded)
 	}
 }
 

@@ -24,7 +24,7 @@ func TestWhatComesIsWrittenLessOftenTheLongerItTakes(t *testing.T) {
 		b.answer = func(r model.Request) (*model.Response, error) {
 			for second := range minutes * 60 {
 				fmt.Fprintf(&texts, "%d ", second)
-				r.Tell(model.Partial{Text: texts.String()})
+				r.ReportPartial(model.Partial{Text: texts.String()})
 				passes(time.Second)
 			}
 			return &model.Response{Text: texts.String()}, nil
@@ -52,8 +52,8 @@ func TestWhatComesIsWrittenLessOftenTheLongerItTakes(t *testing.T) {
 		if !strings.HasPrefix(texts.String(), kept) || len(strings.Fields(kept)) < minutes*60*10/12 {
 			t.Errorf("%d of %d seconds were kept", len(strings.Fields(kept)), minutes*60)
 		}
-		if said, want := b.transcript(), event.MessageID("turn-uid", 1); said[1].ID != want {
-			t.Errorf("the response is message %s, want %s", said[1].ID, want)
+		if messages, want := b.transcript(), event.MessageID("turn-uid", 1); messages[1].ID != want {
+			t.Errorf("the response is message %s, want %s", messages[1].ID, want)
 		}
 	})
 }
@@ -62,7 +62,7 @@ func TestAQuickAnswerCostsNoEntry(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		b := onStore(t, store)
 		b.answer = func(r model.Request) (*model.Response, error) {
-			r.Tell(model.Partial{Text: "Hello."})
+			r.ReportPartial(model.Partial{Text: "Hello."})
 			passes(4900 * time.Millisecond)
 			return &model.Response{Text: "Hello."}, nil
 		}
@@ -84,7 +84,7 @@ func TestAPanicWhileAnAnswerIsRecordedEndsTheRecordingAlone(t *testing.T) {
 			return nil
 		}})
 		b.answer = func(r model.Request) (*model.Response, error) {
-			r.Tell(model.Partial{Text: "One"})
+			r.ReportPartial(model.Partial{Text: "One"})
 			passes(30 * time.Second)
 			return &model.Response{Text: "One two"}, nil
 		}
@@ -106,12 +106,12 @@ func TestALogThatIsAwayForAWhile(t *testing.T) {
 			bubble(t, func(t *testing.T, store journal.Store) {
 				first := newProcess(t, store)
 				first.answer = func(r model.Request) (*model.Response, error) {
-					r.Tell(model.Partial{Text: "One"})
+					r.ReportPartial(model.Partial{Text: "One"})
 					passes(6 * time.Second)
 					first.line.down.Store(true)
-					r.Tell(model.Partial{Text: "One two"})
+					r.ReportPartial(model.Partial{Text: "One two"})
 					passes(time.Minute)
-					r.Tell(behind)
+					r.ReportPartial(behind)
 					passes(time.Second)
 					first.line.down.Store(false)
 					passes(time.Minute)
@@ -149,7 +149,7 @@ func TestAPieceThatLandsLateIsNotWrittenTwice(t *testing.T) {
 		first.answer = func(r model.Request) (*model.Response, error) {
 			for n := range 20 {
 				whole += fmt.Sprintf("%d ", n)
-				r.Tell(model.Partial{Text: whole})
+				r.ReportPartial(model.Partial{Text: whole})
 				passes(3 * time.Second)
 				first.line.down.Store(false)
 			}
@@ -178,7 +178,7 @@ func TestALogThatTakesNoPiecesCostsNoAnswer(t *testing.T) {
 				b := onStore(t, l)
 				b.answer = func(r model.Request) (*model.Response, error) {
 					for _, text := range []string{"Hel", "Hello", "Hello."} {
-						r.Tell(model.Partial{Text: text})
+						r.ReportPartial(model.Partial{Text: text})
 						passes(time.Minute)
 					}
 					return &model.Response{Text: "Hello."}, nil
@@ -206,7 +206,7 @@ func TestAnotherProcessHasClosedTheStep(t *testing.T) {
 				if _, err := other.Cancel(t.Context(), newTurn("demo-1"), nil); err != nil {
 					t.Error(err)
 				}
-				r.Tell(model.Partial{Text: "Hello"})
+				r.ReportPartial(model.Partial{Text: "Hello"})
 				select {
 				case <-ctx.Done():
 					cut = true
@@ -243,22 +243,22 @@ func TestAnAnswerWaitsForALogThatRefusesIt(t *testing.T) {
 			return nil
 		}}
 		b := onStore(t, l)
-		var told []string
+		var reported []string
 		b.OnUndelivered = func(
 			_ context.Context, t turnstate.Turn, err error,
 		) {
-			told = append(told, t.Ref.Name+": "+err.Error())
+			reported = append(reported, t.Ref.Name+": "+err.Error())
 		}
 		turn, _ := b.reason(newTurn("demo-1"), with())
 		if len(b.asked) != 1 || turn.Progress.Output != "Hello." {
 			t.Errorf("asked %d times, progress %+v", len(b.asked), turn.Progress)
 		}
-		if len(told) != 7 ||
+		if len(reported) != 7 ||
 			slices.ContainsFunc(
-				told,
+				reported,
 				func(s string) bool { return !strings.Contains(s, "demo-1") || !strings.Contains(s, "exceeded quota") },
 			) {
-			t.Errorf("told %q", told)
+			t.Errorf("reported %q", reported)
 		}
 	})
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// finalizing is a Config whose Model keeps what it has said.
+// finalizing is a Config whose partial responses are kept.
 func finalizing() turnstate.Config {
 	c := with(jobTool("look"))
 	c.Model.Spec.Recovery = v1alpha1.ModelRecoveryFinalize
@@ -29,11 +29,12 @@ func finalizing() turnstate.Config {
 	return c
 }
 
-// line is the store as one process reaches it: calls fail as long as it is down, and creates besides as fails says.
+// line is the store as one process reaches it: calls fail as long as it is down, and creates also when fails returns an
+// error.
 type line struct {
 	journal.Store
 	down atomic.Bool
-	// fails says which creates fail besides; nil for none.
+	// fails returns the errors of creates while the line is up; nil for none.
 	fails func(e *v1alpha1.JournalEntrySpec) error
 }
 
@@ -81,11 +82,11 @@ func (p *process) dies() (*model.Response, error) {
 	return nil, p.ctx.Err()
 }
 
-// says makes the model say pieces, as many seconds apart, and the process die behind them.
-func (p *process) saysAndDies(apart time.Duration, pieces ...model.Partial) {
+// respondsAndDies makes the model respond in pieces, so many seconds apart, and the process die after them.
+func (p *process) respondsAndDies(apart time.Duration, pieces ...model.Partial) {
 	p.answer = func(r model.Request) (*model.Response, error) {
 		for _, piece := range pieces {
-			r.Tell(piece)
+			r.ReportPartial(piece)
 			passes(apart)
 		}
 		return p.dies()
@@ -106,7 +107,7 @@ func passes(d time.Duration) {
 	synctest.Wait()
 }
 
-// pieces are what a log has of answers that came in.
+// pieces returns the partial responses in a journal.
 func pieces(t *testing.T, store journal.Store) []journal.PartialAnswer {
 	t.Helper()
 	var found []journal.PartialAnswer
@@ -134,7 +135,7 @@ func bubble(t *testing.T, test func(t *testing.T, store journal.Store)) {
 func TestAPartialResponseIsUsedAsTheWhole(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		first := newProcess(t, store)
-		first.saysAndDies(
+		first.respondsAndDies(
 			3*time.Second,
 			model.Partial{Text: "The answer"},
 			model.Partial{Text: "The answer is"},
@@ -163,9 +164,9 @@ func TestAPartialResponseIsUsedAsTheWhole(t *testing.T) {
 		if p.Summary.ModelCalls != 1 || p.Summary.Usage != (v1alpha1.Usage{}) || p.Summary.UnpricedModelCalls != 1 {
 			t.Errorf("summary %+v", p.Summary)
 		}
-		said := b.transcript()
-		if len(said) != 2 || said[1].PlainText() != kept || said[1].ID != event.MessageID("turn-uid", 1) {
-			t.Errorf("the conversation is %+v", said)
+		sent := b.transcript()
+		if len(sent) != 2 || sent[1].PlainText() != kept || sent[1].ID != event.MessageID("turn-uid", 1) {
+			t.Errorf("the conversation is %+v", sent)
 		}
 		expectRecovered(t, closed.Events, kept)
 
@@ -182,7 +183,7 @@ func TestAPartialResponseIsUsedAsTheWhole(t *testing.T) {
 	})
 }
 
-// expectRecovered checks what the events of a step say that was finalized.
+// expectRecovered checks the events of a step that was finalized.
 func expectRecovered(t *testing.T, events []event.Event, text string) {
 	t.Helper()
 	for _, e := range events {
@@ -207,12 +208,12 @@ func expectRecovered(t *testing.T, events []event.Event, text string) {
 
 // Rules: PART-02.
 func TestAnAnswerIsAskedForAgainWhere(t *testing.T) {
-	told := func(texts ...string) []model.Partial {
-		said := make([]model.Partial, len(texts))
+	partials := func(texts ...string) []model.Partial {
+		sent := make([]model.Partial, len(texts))
 		for i, text := range texts {
-			said[i].Text = text
+			sent[i].Text = text
 		}
-		return said
+		return sent
 	}
 	restart := func(c *turnstate.Config) { c.Model.Spec.Recovery = v1alpha1.ModelRecoveryRestart }
 	for name, test := range map[string]struct {
@@ -221,26 +222,26 @@ func TestAnAnswerIsAskedForAgainWhere(t *testing.T) {
 		before, after func(*turnstate.Config)
 		event         string
 	}{
-		"the Model restarts":        {pieces: told("The"), before: restart, after: restart},
-		"the Model restarts by now": {pieces: told("The"), after: restart, event: "reason.recovered "},
+		"the Model restarts":        {pieces: partials("The"), before: restart, after: restart},
+		"the Model restarts by now": {pieces: partials("The"), after: restart, event: "reason.recovered "},
 		"another Model answers by now": {
-			pieces: told("The"), after: func(c *turnstate.Config) { c.Model.Name = "other" }, event: "reason.recovered ",
+			pieces: partials("The"), after: func(c *turnstate.Config) { c.Model.Name = "other" }, event: "reason.recovered ",
 		},
 		"no Model answers by now": {
-			pieces: told("The"), after: func(c *turnstate.Config) { *c = with(); c.Model.Name = "new" },
+			pieces: partials("The"), after: func(c *turnstate.Config) { *c = with(); c.Model.Name = "new" },
 			event: "reason.recovered ",
 		},
-		"nothing had come":                {},
-		"only white space had come":       {pieces: told("\n\n"), event: "reason.recovered "},
-		"what had come is no text at all": {pieces: told("\xff\xfe")},
-		"only tool calls had come":        {pieces: []model.Partial{{ToolCalls: true}}},
-		"tool calls had come at once":     {pieces: []model.Partial{{Text: "I look.", ToolCalls: true}}},
+		"nothing had come":            {},
+		"only white space had come":   {pieces: partials("\n\n"), event: "reason.recovered "},
+		"the text so far is invalid":  {pieces: partials("\xff\xfe")},
+		"only tool calls had come":    {pieces: []model.Partial{{ToolCalls: true}}},
+		"tool calls had come at once": {pieces: []model.Partial{{Text: "I look.", ToolCalls: true}}},
 		"a tool call had begun behind the text": {
-			pieces: append(told("I look."), model.Partial{Text: "I look.", ToolCalls: true}), event: "reason.recovered ",
+			pieces: append(partials("I look."), model.Partial{Text: "I look.", ToolCalls: true}), event: "reason.recovered ",
 		},
 		"more text had come behind a tool call": {
 			pieces: append(
-				told("I"), model.Partial{Text: "I", ToolCalls: true}, model.Partial{Text: "I look"},
+				partials("I"), model.Partial{Text: "I", ToolCalls: true}, model.Partial{Text: "I look"},
 			), event: "reason.recovered ",
 		},
 	} {
@@ -253,7 +254,7 @@ func TestAnAnswerIsAskedForAgainWhere(t *testing.T) {
 					}
 				}
 				first := newProcess(t, store)
-				first.saysAndDies(6*time.Second, test.pieces...)
+				first.respondsAndDies(6*time.Second, test.pieces...)
 				first.run(newTurn("demo-1"), before)
 				b := onStore(t, store)
 				turn, closed := b.reason(newTurn("demo-1"), after)
@@ -285,7 +286,7 @@ func TestTheFallbackThatWasAnsweringFinalizes(t *testing.T) {
 			if r.Model != "second" {
 				return nil, limited(0)
 			}
-			r.Tell(model.Partial{Text: "From the second"})
+			r.ReportPartial(model.Partial{Text: "From the second"})
 			passes(6 * time.Second)
 			return first.dies()
 		}
@@ -307,12 +308,12 @@ func TestTheTextOfATryThatHasFailedIsNoAnswer(t *testing.T) {
 				first.answer = func(r model.Request) (*model.Response, error) {
 					tries++
 					if tries == 1 {
-						r.Tell(model.Partial{Text: "I try to call"})
+						r.ReportPartial(model.Partial{Text: "I try to call"})
 						passes(6 * time.Second)
 						return nil, unavailable()
 					}
 					passes(after)
-					r.Tell(model.Partial{ToolCalls: true})
+					r.ReportPartial(model.Partial{ToolCalls: true})
 					synctest.Wait()
 					return first.dies()
 				}
@@ -332,7 +333,7 @@ func TestAStepThatIsRunAgainInTheSameProcessAsksAgain(t *testing.T) {
 		b := onStore(t, store)
 		ctx, cancel := context.WithCancel(t.Context())
 		b.answer = func(r model.Request) (*model.Response, error) {
-			r.Tell(model.Partial{Text: "Half an"})
+			r.ReportPartial(model.Partial{Text: "Half an"})
 			passes(6 * time.Second)
 			cancel()
 			return nil, ctx.Err()
@@ -361,16 +362,16 @@ func TestTheRecoveredTextIsAPrefixOfTheResponse(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7))
 			first := newProcess(t, store)
 			text := strings.Repeat("word ü ", 1+random.IntN(50))
-			said, calls := 0, false
+			sent, calls := 0, false
 			first.answer = func(r model.Request) (*model.Response, error) {
-				for said < len(text) && random.IntN(12) > 0 {
+				for sent < len(text) && random.IntN(12) > 0 {
 					first.line.down.Store(random.IntN(3) == 0)
 					calls = calls || random.IntN(20) == 0
-					said = min(said+random.IntN(9), len(text))
-					for said < len(text) && text[said]&0xC0 == 0x80 {
-						said++
+					sent = min(sent+random.IntN(9), len(text))
+					for sent < len(text) && text[sent]&0xC0 == 0x80 {
+						sent++
 					}
-					r.Tell(model.Partial{Text: text[:said], ToolCalls: calls})
+					r.ReportPartial(model.Partial{Text: text[:sent], ToolCalls: calls})
 					if !first.line.down.Load() {
 						synctest.Wait()
 					}
@@ -390,8 +391,8 @@ func TestTheRecoveredTextIsAPrefixOfTheResponse(t *testing.T) {
 				t.Fatalf("seed %d: progress %+v", seed, got)
 			case got.Recovered != "" && calls:
 				t.Fatalf("seed %d: an answer with tool calls was taken for the whole", seed)
-			case got.Recovered != "" && (got.Output == "" || !strings.HasPrefix(text[:said], got.Output)):
-				t.Fatalf("seed %d: %q is no beginning of %q", seed, got.Output, text[:said])
+			case got.Recovered != "" && (got.Output == "" || !strings.HasPrefix(text[:sent], got.Output)):
+				t.Fatalf("seed %d: %q is no beginning of %q", seed, got.Output, text[:sent])
 			case got.Recovered != "":
 				finalized++
 			}

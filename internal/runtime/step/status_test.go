@@ -35,8 +35,8 @@ func TestNoStatusIsInvented(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			backoff.Describe(&turn.Progress)
-			if said := turn.Progress.WaitsFor[0].Message; number.FindString(said) != test.want {
-				t.Errorf("%q", said)
+			if text := turn.Progress.WaitsFor[0].Message; number.FindString(text) != test.want {
+				t.Errorf("%q", text)
 			}
 		})
 	}

@@ -51,7 +51,7 @@ func TestAModelIsCalledAfterAnEntryIsStored(t *testing.T) {
 func TestNoEntryIsStoredBeforeAResponseIsRecovered(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		first := newProcess(t, store)
-		first.saysAndDies(3*time.Second, model.Partial{Text: "The answer"}, model.Partial{Text: "The answer is 42"})
+		first.respondsAndDies(3*time.Second, model.Partial{Text: "The answer"}, model.Partial{Text: "The answer is 42"})
 		first.run(newTurn("demo-1"), finalizing())
 		before := len(pieces(t, store))
 		b := onStore(t, store)

@@ -26,7 +26,7 @@ func wholeMessage(ctx context.Context, t turnstate.Turn) (turnstate.Turn, error)
 	return t, nil
 }
 
-// wholeConfig returns the configuration with all texts that a model is sent. It keeps nothing else of what it reads: a
+// wholeConfig returns the configuration with all texts that a model receives. It keeps nothing else that it reads: a
 // definition has its texts for the model, and not those that only a call of the tool needs.
 func wholeConfig(ctx context.Context, c turnstate.Config) (turnstate.Config, error) {
 	if leftout.Is(c.Effective.SystemPrompt) {

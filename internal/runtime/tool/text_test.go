@@ -71,7 +71,7 @@ func TestTheTextsTellTheEndingsApart(t *testing.T) {
 	} {
 		if again := strings.Contains(text, "safe to call it again") ||
 			strings.Contains(text, "may be called again"); again != safe {
-			t.Errorf("%q says that it may be called again: %v", text, again)
+			t.Errorf("%q: may be called again: %v", text, again)
 		}
 		if strings.Contains(text, ":") || strings.Contains(text, "..") {
 			t.Errorf("without a reason the text is %q", text)

@@ -13,16 +13,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 )
 
-// Verdict is the decision about a ToolResult. An empty Reason leaves it to the Turn.
-type Verdict struct {
-	// Status of the condition Accepted: Unknown while the call may still come, False when the ToolResult is refused.
+// Acceptance is the condition Accepted of a ToolResult. An empty Reason leaves it to the Turn.
+type Acceptance struct {
+	// Status of the condition: Unknown while the call may still come, False when the ToolResult is refused.
 	Status metav1.ConditionStatus
 	// Reason and Message of the condition.
 	Reason, Message string
 }
 
-// Judge returns the verdict on a ToolResult. turn is the one that it names; nil if there is none.
-func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
+// Evaluate decides whether a ToolResult is accepted. turn is the one that it names; nil if there is none.
+func Evaluate(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Acceptance {
 	ref, decides := result.Spec.TurnRef, result.Spec.Decision != ""
 	if turn == nil {
 		if decides {
@@ -52,8 +52,8 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 	if call == nil {
 		return unknown(result, turn)
 	}
-	if said := mistaken(result, call, turn); said.Reason != "" {
-		return said
+	if problem := mistaken(result, call, turn); problem.Reason != "" {
+		return problem
 	}
 	if !act.Open(*call) || call.Attempt > 0 {
 		return closed(result, call, "")
@@ -68,7 +68,7 @@ func Judge(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
 			"The decision is for another call: call %s (%s) of Turn %q has the callDigest %s. Review the call and "+
 				"decide again.", call.ID, call.Name, turn.Name, call.CallDigest))
 	}
-	return Verdict{}
+	return Acceptance{}
 }
 
 // Binds reports whether a decision is about this very call: of this Turn, with these arguments, of the Tool as it was
@@ -84,7 +84,7 @@ func Binds(decision *v1alpha1.ToolResult, turn *v1alpha1.Turn, call *v1alpha1.To
 
 // mistaken refuses ToolResults that do not answer the call: a result for a call that no client runs, and a decision
 // about a call that needs none.
-func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alpha1.Turn) Verdict {
+func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alpha1.Turn) Acceptance {
 	switch {
 	case result.Spec.Decision != "" && call.Policy != v1alpha1.ToolPolicyRequiresApproval:
 		return refused(
@@ -92,7 +92,7 @@ func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alph
 			fmt.Sprintf("Call %s (%s) of Turn %q does not require approval.", call.ID, call.Name, turn.Name),
 		)
 	case result.Spec.Decision != "" || call.Executor == v1alpha1.ToolExecutorClient:
-		return Verdict{}
+		return Acceptance{}
 	case act.AwaitsApproval(*call):
 		return refused(v1alpha1.ReasonDecisionExpected, fmt.Sprintf(
 			"Call %s (%s) of Turn %q is waiting for approval, not for a result. Create a ToolResult with decision "+
@@ -108,7 +108,7 @@ func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alph
 }
 
 // closed refuses a result for a call, or a Turn, that waits for nothing any more.
-func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) Verdict {
+func closed(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, why string) Acceptance {
 	switch {
 	case call == nil:
 	case call.Executor == v1alpha1.ToolExecutorClient &&
@@ -141,7 +141,7 @@ func decidedAbout(call *v1alpha1.ToolCall) bool {
 // unknown handles a call that is not in the Turn's status. Before the Turn has planned any call, it may still come;
 // once the Turn waits, or is past the call, it will not. A decision is about a call that users can see, and never kept
 // for a later one.
-func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Verdict {
+func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Acceptance {
 	waiting := waitingCalls(turn.Status.ToolCalls)
 	if len(waiting) > 0 {
 		return refused(
@@ -196,10 +196,10 @@ func find(calls []v1alpha1.ToolCall, id string) *v1alpha1.ToolCall {
 	return nil
 }
 
-func pending(reason, message string) Verdict {
-	return Verdict{metav1.ConditionUnknown, reason, message}
+func pending(reason, message string) Acceptance {
+	return Acceptance{metav1.ConditionUnknown, reason, message}
 }
 
-func refused(reason, message string) Verdict {
-	return Verdict{metav1.ConditionFalse, reason, message}
+func refused(reason, message string) Acceptance {
+	return Acceptance{metav1.ConditionFalse, reason, message}
 }

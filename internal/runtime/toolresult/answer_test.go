@@ -47,20 +47,20 @@ func TestJudgeAboutDecisions(t *testing.T) {
 		decision v1alpha1.Decision
 		turn     *v1alpha1.Turn
 		reason   string
-		says     string
+		message  string
 	}{
 		"a call that waits for approval": {decision: v1alpha1.DecisionApprove, turn: at(nil, waits)},
 		"a rejection of it":              {decision: v1alpha1.DecisionReject, turn: at(nil, waits)},
 		"a result for it": {
 			turn: at(nil, waits), reason: v1alpha1.ReasonDecisionExpected,
-			says: "Create a ToolResult with decision Approve or Reject",
+			message: "Create a ToolResult with decision Approve or Reject",
 		},
 		"a result once it runs": {
 			turn: at(nil, guarded(v1alpha1.ToolCallStateRunning, 1, "")), reason: v1alpha1.ReasonNotAClientTool,
 		},
 		"a client's call": {
 			decision: v1alpha1.DecisionApprove, turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)),
-			reason: v1alpha1.ReasonNoApprovalNeeded, says: "does not require approval",
+			reason: v1alpha1.ReasonNoApprovalNeeded, message: "does not require approval",
 		},
 		"a call that starts at once": {
 			decision: v1alpha1.DecisionReject, turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)),
@@ -68,7 +68,7 @@ func TestJudgeAboutDecisions(t *testing.T) {
 		},
 		"approved before": {
 			decision: v1alpha1.DecisionApprove, turn: at(nil, guarded(v1alpha1.ToolCallStatePending, 1, "")),
-			reason: v1alpha1.ReasonAlreadyAnswered, says: "approved or rejected call 2-0 first",
+			reason: v1alpha1.ReasonAlreadyAnswered, message: "approved or rejected call 2-0 first",
 		},
 		"approved before, and it has ended": {
 			decision: v1alpha1.DecisionReject, turn: at(nil, guarded(v1alpha1.ToolCallStateFailed, 1, "ExitCode")),
@@ -82,7 +82,7 @@ func TestJudgeAboutDecisions(t *testing.T) {
 		"too late": {
 			decision: v1alpha1.DecisionApprove,
 			turn:     at(nil, guarded(v1alpha1.ToolCallStateNotExecuted, 0, v1alpha1.ToolCallReasonApprovalTimeout)),
-			reason:   v1alpha1.ReasonCallClosed, says: "in time",
+			reason:   v1alpha1.ReasonCallClosed, message: "in time",
 		},
 		"after the end, approved before": {
 			decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.ToolCallStateSucceeded, 1, "Completed")),
@@ -90,7 +90,7 @@ func TestJudgeAboutDecisions(t *testing.T) {
 		},
 		"after the end, without a decision": {
 			decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.ToolCallStateNotExecuted, 0, "TurnEnded")),
-			reason: v1alpha1.ReasonCallClosed, says: "has ended",
+			reason: v1alpha1.ReasonCallClosed, message: "has ended",
 		},
 		"a result after the end of what was ours": {
 			turn: at(ended, guarded(v1alpha1.ToolCallStateSucceeded, 1, "Completed")), reason: v1alpha1.ReasonCallClosed,
@@ -101,10 +101,10 @@ func TestJudgeAboutDecisions(t *testing.T) {
 				Spec: v1alpha1.ToolResultSpec{CallID: "2-0", Decision: test.decision, CallDigest: "digest"},
 			}
 			result.Spec.TurnRef.Name, result.Spec.TurnRef.UID = "demo-1", "u1"
-			got := Judge(result, test.turn)
-			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) ||
+			got := Evaluate(result, test.turn)
+			if got.Reason != test.reason || !strings.Contains(got.Message, test.message) ||
 				(got.Reason != "") != (got.Status == metav1.ConditionFalse) {
-				t.Errorf("got %q %q %q, want %q with %q", got.Status, got.Reason, got.Message, test.reason, test.says)
+				t.Errorf("got %q %q %q, want %q with %q", got.Status, got.Reason, got.Message, test.reason, test.message)
 			}
 		})
 	}
@@ -118,18 +118,18 @@ func TestADecisionIsForTheCallThatItNamesAndNeverKept(t *testing.T) {
 	deleted := func(turn *v1alpha1.Turn) { turn.DeletionTimestamp = &metav1.Time{Time: time.Now()} }
 	queued := func(turn *v1alpha1.Turn) { turn.Status.Phase, turn.Status.Iteration = v1alpha1.TurnPhaseQueued, 0 }
 	for name, test := range map[string]struct {
-		call, digest string
-		uid          types.UID
-		turn         *v1alpha1.Turn
-		reason, says string
+		call, digest    string
+		uid             types.UID
+		turn            *v1alpha1.Turn
+		reason, message string
 	}{
 		"this call": {call: "2-0", uid: "u1", digest: "digest", turn: at(nil, waits)},
 		"no Turn": {
-			call: "2-0", uid: "u1", digest: "digest", reason: v1alpha1.ReasonTurnNotFound, says: "waiting for approval",
+			call: "2-0", uid: "u1", digest: "digest", reason: v1alpha1.ReasonTurnNotFound, message: "waiting for approval",
 		},
 		"a Turn that is being deleted": {
 			call: "2-0", uid: "u1", digest: "digest", turn: at(deleted, waits), reason: v1alpha1.ReasonCallClosed,
-			says: "deleted",
+			message: "deleted",
 		},
 		"another Turn of the name": {
 			call: "2-0", uid: "u0", digest: "digest", turn: at(nil, waits), reason: v1alpha1.ReasonTurnReplaced,
@@ -139,7 +139,7 @@ func TestADecisionIsForTheCallThatItNamesAndNeverKept(t *testing.T) {
 		},
 		"other arguments, or another Tool": {
 			call: "2-0", uid: "u1", digest: "another", turn: at(nil, waits), reason: v1alpha1.ReasonCallDigestMismatch,
-			says: "callDigest digest",
+			message: "callDigest digest",
 		},
 		"no digest": {
 			call: "2-0", uid: "u1", turn: at(nil, waits), reason: v1alpha1.ReasonCallDigestMismatch,
@@ -149,7 +149,7 @@ func TestADecisionIsForTheCallThatItNamesAndNeverKept(t *testing.T) {
 		},
 		"a Turn that is queued": {
 			call: "1-0", uid: "u1", digest: "digest", turn: at(queued), reason: v1alpha1.ReasonUnknownCall,
-			says: "waiting for approval",
+			message: "waiting for approval",
 		},
 		"a call that has not been asked for": {
 			call: "2-0", uid: "u1", digest: "digest", turn: at(nil), reason: v1alpha1.ReasonUnknownCall,
@@ -167,10 +167,10 @@ func TestADecisionIsForTheCallThatItNamesAndNeverKept(t *testing.T) {
 				Spec: v1alpha1.ToolResultSpec{CallID: test.call, Decision: v1alpha1.DecisionApprove, CallDigest: test.digest},
 			}
 			result.Spec.TurnRef.Name, result.Spec.TurnRef.UID = "demo-1", test.uid
-			got := Judge(result, test.turn)
-			if got.Reason != test.reason || !strings.Contains(got.Message, test.says) ||
+			got := Evaluate(result, test.turn)
+			if got.Reason != test.reason || !strings.Contains(got.Message, test.message) ||
 				(got.Reason != "") != (got.Status == metav1.ConditionFalse) {
-				t.Errorf("got %q %q %q, want %q with %q", got.Status, got.Reason, got.Message, test.reason, test.says)
+				t.Errorf("got %q %q %q, want %q with %q", got.Status, got.Reason, got.Message, test.reason, test.message)
 			}
 		})
 	}
@@ -181,11 +181,11 @@ func TestADecisionThatNamesASubmitterNamesThatOfTheTurn(t *testing.T) {
 		turn, decision string
 		refused        bool
 	}{
-		"none":                           {},
-		"none named":                     {turn: "ann"},
-		"the same":                       {turn: "ann", decision: "ann"},
-		"another":                        {turn: "ann", decision: "bob", refused: true},
-		"one, and the Turn says nothing": {decision: "bob", refused: true},
+		"none":                               {},
+		"none named":                         {turn: "ann"},
+		"the same":                           {turn: "ann", decision: "ann"},
+		"another":                            {turn: "ann", decision: "bob", refused: true},
+		"one, and the Turn has no submitter": {decision: "bob", refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			turn := at(
@@ -196,7 +196,7 @@ func TestADecisionThatNamesASubmitterNamesThatOfTheTurn(t *testing.T) {
 				CallID: "2-0", Decision: v1alpha1.DecisionApprove, CallDigest: "digest", TurnSubmittedBy: test.decision,
 			}}
 			result.Spec.TurnRef.Name, result.Spec.TurnRef.UID = "demo-1", "u1"
-			if got := Judge(
+			if got := Evaluate(
 				result,
 				turn,
 			); (got.Reason == v1alpha1.ReasonTurnSubmitterMismatch) != test.refused ||
@@ -211,22 +211,22 @@ func TestADecisionThatNamesASubmitterNamesThatOfTheTurn(t *testing.T) {
 func TestJudge(t *testing.T) {
 	pending, refused := metav1.ConditionUnknown, metav1.ConditionFalse
 	for name, test := range map[string]struct {
-		call   string
-		uid    types.UID
-		turn   *v1alpha1.Turn
-		status metav1.ConditionStatus
-		reason string
-		says   string
+		call    string
+		uid     types.UID
+		turn    *v1alpha1.Turn
+		status  metav1.ConditionStatus
+		reason  string
+		message string
 	}{
 		"no Turn yet": {
-			call: "2-0", status: pending, reason: v1alpha1.ReasonTurnNotFound, says: "call 2-0",
+			call: "2-0", status: pending, reason: v1alpha1.ReasonTurnNotFound, message: "call 2-0",
 		},
 		"no Turn of the UID any more": {
-			call: "2-0", uid: "u1", status: refused, reason: v1alpha1.ReasonTurnNotFound, says: "UID u1",
+			call: "2-0", uid: "u1", status: refused, reason: v1alpha1.ReasonTurnNotFound, message: "UID u1",
 		},
 		"another Turn of the name": {
 			call: "2-0", uid: "u0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused,
-			reason: v1alpha1.ReasonTurnReplaced, says: "u0",
+			reason: v1alpha1.ReasonTurnReplaced, message: "u0",
 		},
 		"the Turn by its UID": {
 			call: "2-0", uid: "u1", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)),
@@ -255,18 +255,19 @@ func TestJudge(t *testing.T) {
 		},
 		"given up": {
 			call: "2-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateNotExecuted)), status: refused,
-			reason: v1alpha1.ReasonCallClosed, says: "abandoned",
+			reason: v1alpha1.ReasonCallClosed, message: "abandoned",
 		},
 		"no such call among those that wait": {
 			call: "2-9", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused,
-			reason: v1alpha1.ReasonUnknownCall, says: "2-0 (ask)",
+			reason: v1alpha1.ReasonUnknownCall, message: "2-0 (ask)",
 		},
 		"a later call than those that wait": {
 			call: "3-0", turn: at(nil, ofClient("2-0", v1alpha1.ToolCallStateWaiting)), status: refused,
 			reason: v1alpha1.ReasonUnknownCall,
 		},
 		"an iteration that is over": {
-			call: "1-0", turn: at(nil), status: refused, reason: v1alpha1.ReasonCallClosed, says: "no longer waits for call 1-0",
+			call: "1-0", turn: at(nil), status: refused, reason: v1alpha1.ReasonCallClosed,
+			message: "no longer waits for call 1-0",
 		},
 		"an iteration that is over, Jobs run": {
 			call: "1-0", turn: at(nil, ofJob("2-0", v1alpha1.ToolCallStateRunning)), status: refused,
@@ -290,10 +291,10 @@ func TestJudge(t *testing.T) {
 		},
 		"after the end, given up": {
 			call: "2-0", turn: at(ended, ofClient("2-0", v1alpha1.ToolCallStateNotExecuted)), status: refused,
-			reason: v1alpha1.ReasonCallClosed, says: "has ended",
+			reason: v1alpha1.ReasonCallClosed, message: "has ended",
 		},
 		"after the end, never asked": {
-			call: "9-0", turn: at(ended), status: refused, reason: v1alpha1.ReasonCallClosed, says: "has ended",
+			call: "9-0", turn: at(ended), status: refused, reason: v1alpha1.ReasonCallClosed, message: "has ended",
 		},
 		"after the end, of another executor": {
 			call: "2-0", turn: at(ended, ofJob("2-0", v1alpha1.ToolCallStateSucceeded)), status: refused,
@@ -306,8 +307,8 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			result := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{CallID: test.call}}
 			result.Spec.TurnRef.Name, result.Spec.TurnRef.UID = "demo-1", test.uid
-			got := Judge(result, test.turn)
-			if got.Status != test.status || got.Reason != test.reason || !strings.Contains(got.Message, test.says) {
+			got := Evaluate(result, test.turn)
+			if got.Status != test.status || got.Reason != test.reason || !strings.Contains(got.Message, test.message) {
 				t.Errorf(
 					"got %q %q %q, want %q %q with %q",
 					got.Status,
@@ -315,7 +316,7 @@ func TestJudge(t *testing.T) {
 					got.Message,
 					test.status,
 					test.reason,
-					test.says,
+					test.message,
 				)
 			}
 			if (got.Reason == "") != (got.Message == "") {

@@ -157,11 +157,11 @@ func failure(err *v1alpha1.TurnError) (reason, message string) {
 	}
 	message = err.Message
 	for _, field := range []string{v1alpha1.ErrorFieldProblem, v1alpha1.ErrorFieldRemedy} {
-		said := strings.TrimSpace(err.Fields[field])
-		if said == "" || strings.Contains(message, said) {
+		text := strings.TrimSpace(err.Fields[field])
+		if text == "" || strings.Contains(message, text) {
 			continue
 		}
-		message += " " + strings.ToUpper(said[:1]) + said[1:]
+		message += " " + strings.ToUpper(text[:1]) + text[1:]
 		if !strings.HasSuffix(message, ".") {
 			message += "."
 		}

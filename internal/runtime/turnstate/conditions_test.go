@@ -38,22 +38,22 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 	for name, test := range map[string]struct {
 		progress                                           v1alpha1.TurnProgress
 		succeeded, finished, waiting, reconciling, stalled string
-		says                                               string
+		message                                            string
 	}{
 		"a model call": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseReason, Iteration: 3},
 			succeeded: "Unknown Running", finished: "False Running", waiting: idle, reconciling: running,
-			stalled: "False Running", says: "Model call 3",
+			stalled: "False Running", message: "Model call 3",
 		},
 		"tool calls": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseAct, Iteration: 3},
 			succeeded: "Unknown Running", finished: "False Running", waiting: idle, reconciling: running,
-			stalled: "False Running", says: "tool calls of model call 3",
+			stalled: "False Running", message: "tool calls of model call 3",
 		},
 		"waiting": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseWaitingForToolResults, Iteration: 1, ToolCalls: waiting},
 			succeeded: "Unknown Running", finished: "False Running", waiting: "True ClientTools", reconciling: running,
-			stalled: "False Running", says: "is waiting for tool results",
+			stalled: "False Running", message: "is waiting for tool results",
 		},
 		"an answer": {
 			progress: v1alpha1.TurnProgress{
@@ -61,26 +61,26 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 				Plan:  &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete, StopReason: v1alpha1.StopReasonMaxTurnRequests},
 			},
 			succeeded: "True MaxTurnRequests", finished: "True Finished", waiting: idle, reconciling: finished,
-			stalled: "False MaxTurnRequests", says: "maxIterations",
+			stalled: "False MaxTurnRequests", message: "maxIterations",
 		},
 		"a failure": {
 			progress: v1alpha1.TurnProgress{
 				Phase: v1alpha1.TurnPhaseFailed, Error: &v1alpha1.TurnError{Code: "provider_rate_limited", Message: "Later."},
 			},
 			succeeded: "False ProviderRateLimited", finished: "True Finished", waiting: idle, reconciling: finished,
-			stalled: "True ProviderRateLimited", says: "Later.",
+			stalled: "True ProviderRateLimited", message: "Later.",
 		},
 		"a failure without an error": {
 			progress:  v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseFailed},
 			succeeded: "False Failed", finished: "True Finished", waiting: idle, reconciling: finished, stalled: "True Failed",
-			says: "failed",
+			message: "failed",
 		},
 		"cancelled": {
 			progress: v1alpha1.TurnProgress{
 				Phase: v1alpha1.TurnPhaseCancelled, Error: &v1alpha1.TurnError{Code: "cancelled", Message: "It was cancelled."},
 			},
 			succeeded: "False Cancelled", finished: "True Finished", waiting: idle, reconciling: finished,
-			stalled: "True Cancelled", says: "It was cancelled.",
+			stalled: "True Cancelled", message: "It was cancelled.",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,9 +100,9 @@ func TestConditionsFollowFromTheProgress(t *testing.T) {
 				v1alpha1.ConditionSucceeded,
 			).Message; !strings.Contains(
 				message,
-				test.says,
+				test.message,
 			) {
-				t.Errorf("message %q, want %q in it", message, test.says)
+				t.Errorf("message %q, want %q in it", message, test.message)
 			}
 		})
 	}
@@ -193,7 +193,7 @@ func someProgress(random *rand.Rand) v1alpha1.TurnProgress {
 
 var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
-// checkRules holds what kstatus and kubectl wait rely on.
+// checkRules checks the rules that kstatus and kubectl wait rely on.
 func checkRules(t *testing.T, status *v1alpha1.TurnStatus) {
 	t.Helper()
 	is := func(kind string) metav1.ConditionStatus {
@@ -227,7 +227,7 @@ func checkRules(t *testing.T, status *v1alpha1.TurnStatus) {
 	}
 }
 
-// codes are all that a Turn can fail with, and none.
+// codes are all codes with which a Turn can fail, and the empty one.
 var codes = append(slices.Collect(maps.Keys(reasons)), "")
 
 // Whatever transitions follow one another, the conditions keep the rules.
@@ -357,9 +357,9 @@ func TestTheEndStatesWhatToDo(t *testing.T) {
 		"the limit reached": {limit, "reached maxIterations"},
 	} {
 		SetConditions(&test.status, 1, metav1.Now())
-		said := meta.FindStatusCondition(test.status.Conditions, v1alpha1.ConditionSucceeded)
-		if !strings.Contains(said.Message, test.want) {
-			t.Errorf("%s: %q", name, said.Message)
+		succeeded := meta.FindStatusCondition(test.status.Conditions, v1alpha1.ConditionSucceeded)
+		if !strings.Contains(succeeded.Message, test.want) {
+			t.Errorf("%s: %q", name, succeeded.Message)
 		}
 	}
 }

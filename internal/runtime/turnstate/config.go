@@ -31,7 +31,7 @@ type Config struct {
 	Fallbacks []*v1alpha1.Model
 	// Tools are the definitions of the tools that the model may call.
 	Tools definition.Set
-	// Texts reads what is left out of the system prompt, the Tools and the Models. Not needed if all are whole.
+	// Texts reads the texts that are left out of the system prompt, the Tools and the Models. Not needed if all are whole.
 	Texts Texts
 }
 

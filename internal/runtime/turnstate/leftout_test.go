@@ -16,7 +16,7 @@ func longMessage() v1alpha1.TurnSpec {
 	image := pixel
 	image.Data = strings.Repeat("A", 8<<10)
 	return v1alpha1.TurnSpec{
-		Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{said("What is it?"), pictured(image)}},
+		Message: &v1alpha1.TurnMessage{Content: []v1alpha1.MessagePart{textPart("What is it?"), pictured(image)}},
 	}
 }
 

@@ -175,11 +175,11 @@ func (s Steer) Digest() string {
 
 // digestOf identifies a user's message. A message with a single text has the digest of that text, in both forms.
 func digestOf(m event.Message) string {
-	content, said := m.Content, []byte(m.PlainText())
+	content, encoded := m.Content, []byte(m.PlainText())
 	if len(content) != 1 || content[0].Type != event.PartText {
-		said = append([]byte(partsMark), canonicalParts(content)...)
+		encoded = append([]byte(partsMark), canonicalParts(content)...)
 	}
-	sum := sha256.Sum256(said)
+	sum := sha256.Sum256(encoded)
 	return hex.EncodeToString(sum[:])
 }
 

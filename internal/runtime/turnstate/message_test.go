@@ -19,7 +19,7 @@ func inParts(parts ...v1alpha1.MessagePart) Turn {
 	return t
 }
 
-func said(text string) v1alpha1.MessagePart { return v1alpha1.MessagePart{Text: text} }
+func textPart(text string) v1alpha1.MessagePart { return v1alpha1.MessagePart{Text: text} }
 
 func pictured(image v1alpha1.MessageImage) v1alpha1.MessagePart {
 	return v1alpha1.MessagePart{Image: &image}
@@ -40,7 +40,7 @@ func TestTheMessageOfATurn(t *testing.T) {
 		"parts": {
 			v1alpha1.TurnSpec{
 				Message: &v1alpha1.TurnMessage{
-					Content: []v1alpha1.MessagePart{said("What"), pictured(pixel), pictured(address), said("is it?")},
+					Content: []v1alpha1.MessagePart{textPart("What"), pictured(pixel), pictured(address), textPart("is it?")},
 				},
 			},
 			"What\nis it?",
@@ -66,7 +66,7 @@ func TestTheMessageOfATurn(t *testing.T) {
 	}
 }
 
-// The digests are what Turns are known by in logs that exist: they must never change.
+// The digests identify Turns in existing journals: they must never change.
 func TestTheDigestOfAMessageStaysWhatItIs(t *testing.T) {
 	turn := Turn{Input: "How are you?"}
 	for name, test := range map[string]struct {
@@ -75,10 +75,10 @@ func TestTheDigestOfAMessageStaysWhatItIs(t *testing.T) {
 	}{
 		"text": {turn, "df287dfc1406ed2b692e1c2c783bb5cec97eac53151ee1d9810397aa0afa0d89"},
 		"the same text as a part": {
-			inParts(said("How are you?")), "df287dfc1406ed2b692e1c2c783bb5cec97eac53151ee1d9810397aa0afa0d89",
+			inParts(textPart("How are you?")), "df287dfc1406ed2b692e1c2c783bb5cec97eac53151ee1d9810397aa0afa0d89",
 		},
 		"text and images": {
-			inParts(said("How are you?"), pictured(pixel), pictured(address)),
+			inParts(textPart("How are you?"), pictured(pixel), pictured(address)),
 			"746a9ff87fc4d61f23e556432457e1d1a553807996373edd0c50828a40b838ed",
 		},
 	} {
@@ -102,18 +102,18 @@ func TestMessagesThatDifferHaveOtherDigests(t *testing.T) {
 	disguised.Input = `[["text","a"],["text","b"]]`
 	seen := map[string]string{}
 	for name, other := range map[string]Turn{
-		"text":                 inParts(said("a")),
-		"other text":           inParts(said("b")),
-		"two texts":            inParts(said("a"), said("b")),
-		"the two joined":       inParts(said("a\nb")),
-		"the other way round":  inParts(said("b"), said("a")),
+		"text":                 inParts(textPart("a")),
+		"other text":           inParts(textPart("b")),
+		"two texts":            inParts(textPart("a"), textPart("b")),
+		"the two joined":       inParts(textPart("a\nb")),
+		"the other way round":  inParts(textPart("b"), textPart("a")),
 		"an image":             inParts(pictured(pixel)),
 		"another format":       inParts(pictured(jpeg)),
 		"another image":        inParts(pictured(other)),
 		"by address":           inParts(pictured(address)),
 		"an address like data": inParts(pictured(elsewhere)),
-		"text and image":       inParts(said("a"), pictured(pixel)),
-		"image and text":       inParts(pictured(pixel), said("a")),
+		"text and image":       inParts(textPart("a"), pictured(pixel)),
+		"image and text":       inParts(pictured(pixel), textPart("a")),
 		"a text like parts":    disguised,
 	} {
 		digest := other.Digest()

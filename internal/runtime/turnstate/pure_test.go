@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestNoFunctionTakesAContextOrReadsAClock holds what belongs here: values, and functions of them. The functions that
-// Turn, Config and Steer carry take a context, and are called in package step.
+// TestNoFunctionTakesAContextOrReadsAClock checks that this package has only values, and functions of them. The
+// functions that Turn, Config and Steer carry take a context, and are called in package step.
 func TestNoFunctionTakesAContextOrReadsAClock(t *testing.T) {
 	names, err := filepath.Glob("*.go")
 	if err != nil {

@@ -21,7 +21,7 @@ type Turn struct {
 	Input string
 	// Content is the user's message in parts; nil when it is Input alone.
 	Content []event.Part
-	// Prompt is what the hooks of the Turn have made of the message; nil if there are none, or they have not run yet.
+	// Prompt is the message after the hooks of the Turn; nil if there are none, or they have not run yet.
 	Prompt *format.HookedPrompt
 	// ReadMessage returns the whole message if Input is only its beginning; nil if Input and Content are the message.
 	ReadMessage MessageReader

@@ -33,7 +33,7 @@ type SecretUser interface {
 	) (*act.MissingSecret, error)
 }
 
-// Process is what an executor may use of the process that it runs in.
+// Process has the resources of its process that an executor may use.
 type Process struct {
 	// Clock returns the current time.
 	Clock func() time.Time
@@ -75,7 +75,7 @@ type Work struct {
 	Refused *tool.Outcome
 	// Abandoned is the outcome of a call that must not start twice, if no process knows how it has ended.
 	Abandoned tool.Outcome
-	// Do carries the call out. The defect is what the outcome does not have of a failure.
+	// Do carries the call out. The defect is the part of a failure that is not in the outcome.
 	Do func(ctx context.Context) (outcome tool.Outcome, defect error)
 }
 

@@ -5,7 +5,7 @@
 // every version that any build has written:
 //
 //   - Format 1 has the payload's fields beside those of the envelope.
-//   - Format 2 has them in the payload, which repeats nothing that the envelope says: ids, times and the context of
+//   - Format 2 has them in the payload, which repeats nothing of the envelope: ids, times and the context of
 //     events are left out where they follow from it, and values where an event before has them.
 //   - Format 3 is format 2 with the payload compressed in one string. An entry that this would not make shorter keeps
 //     format 2.

@@ -44,7 +44,7 @@ type Entry struct {
 	Outcomes []SettledCall `json:"outcomes,omitempty"`
 	// Partial is a part of a response that is still streaming.
 	Partial *PartialAnswer `json:"partial,omitempty"`
-	// Prompt is what the hooks of the Turn have made of its message.
+	// Prompt is the Turn's message after its hooks.
 	Prompt *HookedPrompt `json:"prompt,omitempty"`
 	// Response is a part of a response whose calls hooks look at.
 	Response *HookedResponse `json:"response,omitempty"`
@@ -57,7 +57,7 @@ type Entry struct {
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 }
 
-// HookRun is what became of one hook.
+// HookRun is the outcome of one hook.
 type HookRun struct {
 	// Hook is its id.
 	Hook string `json:"hook"`
@@ -67,13 +67,13 @@ type HookRun struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// HookedPrompt is what hooks have made of a message. It is never computed again.
+// HookedPrompt is a message after its hooks. It is never computed again.
 type HookedPrompt struct {
 	// Text that stands in for that of the message; nil if the hooks have left it as it was.
 	Text *string `json:"text,omitempty"`
 	// Blocked is the id of the hook that has blocked the Turn; empty if none has.
 	Blocked string `json:"blocked,omitempty"`
-	// UserMessage is what that hook has to say to the user.
+	// UserMessage is that hook's text for the user.
 	UserMessage string `json:"userMessage,omitempty"`
 	// Hooks that ran.
 	Hooks []HookRun `json:"hooks,omitempty"`
@@ -90,7 +90,7 @@ type HookedResponse struct {
 	Content []byte `json:"content,omitempty"`
 }
 
-// PinnedContext is what the models of a Turn are sent beside the messages, the same in all its steps.
+// PinnedContext is the part of a Turn's prompts beside the messages, the same in all its steps.
 type PinnedContext struct {
 	// Digest identifies the content.
 	Digest string `json:"digest"`

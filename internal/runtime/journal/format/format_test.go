@@ -112,8 +112,8 @@ func step(of v1alpha1.JournalTurn) *Entry {
 	f := event.NewFactory(event.Identity{Session: "s", Turn: of.UID, InputMessage: string(of.UID)},
 		func() time.Time { return at })
 	run := f.Step(2, 1)
-	said := event.NewAssistantMessage("Hello.", nil)
-	said.ID = event.MessageID(of.UID, 2)
+	message := event.NewAssistantMessage("Hello.", nil)
+	message.ID = event.MessageID(of.UID, 2)
 	input := event.NewUserMessage("Hi")
 	input.ID = string(of.UID)
 	e := &Entry{
@@ -123,11 +123,11 @@ func step(of v1alpha1.JournalTurn) *Entry {
 	e.Events = []event.Event{
 		f.InputMessage(input), f.SessionActivated(), f.TurnStarted("Hi"),
 		run.ReasonStarted(event.ReasonStarted{Iteration: 1}),
-		run.OutputMessageStarted(event.OutputMessageStarted{MessageID: said.ID}),
+		run.OutputMessageStarted(event.OutputMessageStarted{MessageID: message.ID}),
 		run.ToolStarted(event.ToolStarted{ToolCall: event.ToolCall{ID: "1-0"}}),
 		run.ToolCompleted(event.ToolCompleted{ToolCallID: "1-0"}),
-		run.At(at.Add(-time.Hour)).OutputMessageCompleted(event.OutputMessageCompleted{Message: said}),
-		f.TurnCompleted(event.TurnCompleted{FinalMessageID: said.ID}), f.SessionIdled(event.SessionIdled{}),
+		run.At(at.Add(-time.Hour)).OutputMessageCompleted(event.OutputMessageCompleted{Message: message}),
+		f.TurnCompleted(event.TurnCompleted{FinalMessageID: message.ID}), f.SessionIdled(event.SessionIdled{}),
 	}
 	for i := range e.Events {
 		e.Events[i].ID = ""

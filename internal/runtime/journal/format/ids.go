@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
-// idKind is what an id in the data of an event identifies.
+// idKind is the kind of object that an id in the data of an event identifies.
 type idKind int
 
 const (

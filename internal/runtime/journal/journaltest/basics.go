@@ -90,7 +90,7 @@ func emptyLog(f *fixture) {
 	if len(settled) > 0 || err != nil {
 		f.t.Fatalf("the settled calls of an empty log are %v, %v", settled, err)
 	}
-	outcome, err := log.Outcome(f.t.Context(), f.session, "nobody", 0)
+	outcome, err := log.Outcome(f.t.Context(), f.session, "missing", 0)
 	if outcome != nil || err != nil {
 		f.t.Fatalf("the outcome of a Turn that the log does not know is %v, %v", outcome, err)
 	}
@@ -174,7 +174,7 @@ func viewStays(f *fixture) {
 	}
 }
 
-// viewTo: a view to an entry that is known to exist reads what the cache lacks up to it, and nothing behind it.
+// viewTo: a view to an entry that is known to exist reads the entries up to it that the cache lacks, and none behind.
 func viewTo(f *fixture) {
 	f.append(f.log(), say(turn("a"), 1, 1, "first"))
 	counting := Wrap(f.store)

@@ -166,7 +166,7 @@ func (f *fixture) entries() []written {
 			f.t.Fatalf("reading ordinal %d: %v", ordinal, err)
 		}
 		if e.Ordinal != ordinal {
-			f.t.Fatalf("the entry at ordinal %d says that it is at %d", ordinal, e.Ordinal)
+			f.t.Fatalf("the entry at ordinal %d has the ordinal %d", ordinal, e.Ordinal)
 		}
 		content, err := format.Decode(e)
 		if err != nil {

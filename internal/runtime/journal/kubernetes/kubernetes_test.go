@@ -218,7 +218,7 @@ func TestAKindThatIsNotServedIsNoEmptyLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = store.Get(t.Context(), journal.Session{Namespace: "default", Name: "demo", UID: "nobody"}, 1)
+	_, err = store.Get(t.Context(), journal.Session{Namespace: "default", Name: "demo", UID: "missing"}, 1)
 	if err == nil || errors.Is(err, journal.ErrNotFound) {
 		t.Fatalf("reading a kind that is not served returned %v", err)
 	}

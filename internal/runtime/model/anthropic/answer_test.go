@@ -201,7 +201,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		code      v1alpha1.ErrorCode
 		transient bool
 		after     time.Duration
-		says      string
+		message   string
 	}{
 		"too many": {
 			refuses(429, "rate_limit_error", echo, "Retry-After", "7"), v1alpha1.ErrorCodeProviderRateLimited, true,
@@ -368,8 +368,8 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 			if got := model.CodeOf(err); got != test.code {
 				t.Errorf("%q has the code %s, want %s", err, got, test.code)
 			}
-			if !strings.Contains(err.Error(), test.says) || len(err.Error()) > 200 {
-				t.Errorf("the error is %q, which does not contain %q, or says too much", err, test.says)
+			if !strings.Contains(err.Error(), test.message) || len(err.Error()) > 200 {
+				t.Errorf("the error is %q, which does not contain %q, or is too long", err, test.message)
 			}
 			var own *provider.Error
 			if known := errors.As(
@@ -432,13 +432,13 @@ func TestAPingIsNoContent(t *testing.T) {
 		t,
 		streams(start, ping, textStart(0), ping, text(0, "Hi"), ping, ping, blockStop(0), ends("end_turn"), stop),
 	)
-	told := 0
+	partials := 0
 	r := simple()
-	r.OnPartial = func(model.Partial) { told++ }
-	if _, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), r); err != nil || told != 4 {
+	r.OnPartial = func(model.Partial) { partials++ }
+	if _, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), r); err != nil || partials != 4 {
 		t.Errorf(
 			"%d of the events were content (%v), want 4: start, text and end of the block, and the end of the message",
-			told,
+			partials,
 			err,
 		)
 	}

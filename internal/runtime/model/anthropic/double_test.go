@@ -98,8 +98,8 @@ func textStart(index int) string {
 	return fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"text","text":""}}`, index)
 }
 
-func text(index int, said string) string {
-	return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"text_delta","text":%q}}`, index, said)
+func text(index int, content string) string {
+	return fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"type":"text_delta","text":%q}}`, index, content)
 }
 
 func callStart(index int, id, tool string) string {

@@ -113,7 +113,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 			return nil, err
 		}
 		if hasContent(e) {
-			r.Tell(model.Partial{Text: a.text.String(), ToolCalls: len(a.calls) > 0})
+			r.ReportPartial(model.Partial{Text: a.text.String(), ToolCalls: len(a.calls) > 0})
 		}
 	}
 	if ended := ctx.Err(); ended != nil {
@@ -123,7 +123,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 		return a.complete(r.Model, d.key)
 	}
 	var refused *sdk.Error
-	if err := stream.Err(); errors.As(err, &refused) && toldBy(refused).filtered() {
+	if err := stream.Err(); errors.As(err, &refused) && errorOf(refused).filtered() {
 		return provider.Filtered(a.response(r.Model)), nil
 	}
 	return provider.Broken(a.response(r.Model), d.failure(ctx, r.Model, raw, stream.Err(), a.events))

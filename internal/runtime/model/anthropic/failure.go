@@ -23,14 +23,14 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 		if refused.Response != nil {
 			wait = provider.RetryAfter(refused.Response.Header, time.Now())
 		}
-		told := toldBy(refused)
-		err := provider.StatusError(name, asked, status, wait, d.kind(told))
-		err = provider.WithProblem(err, provider.Said(told.Message, d.key))
+		reported := errorOf(refused)
+		err := provider.StatusError(name, asked, status, wait, d.kind(reported))
+		err = provider.WithProblem(err, provider.SafeText(reported.Message, d.key))
 		switch {
-		case told.refusesReasoning():
+		case reported.refusesReasoning():
 			return &provider.ReasoningRefused{Err: err}
-		case told.Type == string(sdk.ErrorTypeInvalidRequestError):
-			return provider.WithImage(err, told.Message, unfetchedImage, unreadableImage)
+		case reported.Type == string(sdk.ErrorTypeInvalidRequestError):
+			return provider.WithImage(err, reported.Message, unfetchedImage, unreadableImage)
 		}
 		return err
 	}
@@ -40,8 +40,8 @@ func (d *driver) failure(ctx context.Context, asked string, raw *http.Response, 
 	return provider.RequestError(ctx, name, err)
 }
 
-// What the API says of an image that it could not fetch from its address, also because of robots.txt, in the words that
-// public clients of the API match (read 2026-11), and of one that it cannot read:
+// The API's messages about an image that it could not fetch from its address, also because of robots.txt, in the words
+// that public clients of the API match (read 2026-11), and about one that it cannot read:
 // github.com/anthropics/claude-code/issues/19031 and 17452 (2026-01), 49836 (2026-04). It refuses too many in the words
 // of 3397 (2025-07) and 24541 (2026-02): a proxy may have a lower limit than the API.
 var (
@@ -59,29 +59,29 @@ var fieldName = regexp.MustCompile(
 // spend limit.
 var spent = regexp.MustCompile(`^you have reached your specified (\w+ )?api usage limits`)
 
-// told is the API's description of an error.
-type told struct {
+// apiError is the API's description of an error.
+type apiError struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 }
 
-func toldBy(refused *sdk.Error) told {
+func errorOf(refused *sdk.Error) apiError {
 	var body struct {
-		Error told `json:"error"`
+		Error apiError `json:"error"`
 	}
-	_ = json.Unmarshal([]byte(refused.RawJSON()), &body) // What is no JSON has no word.
+	_ = json.Unmarshal([]byte(refused.RawJSON()), &body) // A body that is not JSON has no word.
 	return body.Error
 }
 
 // filtered reports whether a filter of the provider ended the response, which it reports as an error
 // (github.com/anthropics/claude-code/issues/58367).
-func (t told) filtered() bool {
+func (t apiError) filtered() bool {
 	return t.Type == string(sdk.ErrorTypeInvalidRequestError) &&
 		strings.Contains(strings.ToLower(t.Message), "blocked by content filtering policy")
 }
 
 // kind is the provider's word for an error, with the invalid field of the request if the error names it.
-func (d *driver) kind(t told) string {
+func (d *driver) kind(t apiError) string {
 	message := strings.ToLower(t.Message)
 	switch {
 	case strings.Contains(message, "prompt is too long"),

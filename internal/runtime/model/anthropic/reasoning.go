@@ -122,9 +122,9 @@ func isThought(block sdk.ContentBlockParamUnion) bool {
 // beganElsewhere reports whether the conversation is within a tool loop whose last message of the model does not begin
 // with a thought: another model wrote it, or this one without thinking. Asked to think with a budget, the API refuses
 // such a conversation ("a final assistant message must start with a thinking block",
-// github.com/lbjlaq/Antigravity-Manager/issues/139, 2025-12), and its documentation says to think again from the next
-// message of the user on (platform.claude.com/docs/en/build-with-claude/thinking-tool-workflows, read 2026-11). With
-// adaptive thinking the API accepts it.
+// github.com/lbjlaq/Antigravity-Manager/issues/139, 2025-12), and its documentation recommends to think again from
+// the next message of the user on (platform.claude.com/docs/en/build-with-claude/thinking-tool-workflows, read
+// 2026-11). With adaptive thinking the API accepts it.
 func beganElsewhere(entries []provider.Entry) bool {
 	if len(entries) == 0 {
 		return false
@@ -134,7 +134,7 @@ func beganElsewhere(entries []provider.Entry) bool {
 		return false
 	}
 	for _, p := range last.Pieces() {
-		if p.Type == event.PartText && !said(p.Part) {
+		if p.Type == event.PartText && !isText(p.Part) {
 			continue
 		}
 		return thoughtBlock(p.Reasoning) == nil
@@ -148,7 +148,7 @@ func beganElsewhere(entries []provider.Entry) bool {
 // (2026-09), github.com/anthropics/claude-code/issues/63404 (2026-05) and
 // github.com/lbjlaq/Antigravity-Manager/issues/139 (2025-12); that of a compatible server is from
 // github.com/leookun/cursor-byok/pull/276 (2026-08).
-func (t told) refusesReasoning() bool {
+func (t apiError) refusesReasoning() bool {
 	if t.Type != string(sdk.ErrorTypeInvalidRequestError) {
 		return false
 	}

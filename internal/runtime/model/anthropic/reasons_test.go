@@ -82,11 +82,11 @@ func TestTheStartOfAnEmptyThoughtIsNoContent(t *testing.T) {
 					stop,
 				),
 			)
-			told := 0
+			partials := 0
 			r := simple()
-			r.OnPartial = func(model.Partial) { told++ }
-			if _, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), r); err != nil || told != test.want {
-				t.Errorf("%d of the events were content (%v), want %d", told, err, test.want)
+			r.OnPartial = func(model.Partial) { partials++ }
+			if _, err := d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), r); err != nil || partials != test.want {
+				t.Errorf("%d of the events were content (%v), want %d", partials, err, test.want)
 			}
 		})
 	}

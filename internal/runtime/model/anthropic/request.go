@@ -76,7 +76,7 @@ func keep(messages []sdk.MessageParam) {
 // allOf, or anyOf at the top level", github.com/marianfoo/mcp-sap-docs/pull/51).
 var refusedAtTheTop = []string{"allOf", "anyOf", "oneOf"}
 
-// check reports what the API refuses of a tool. Other servers differ.
+// check returns an error for a tool that the API would refuse. Other servers differ.
 func (d *driver) check(definition model.ToolDefinition) error {
 	if !d.own {
 		return nil
@@ -120,26 +120,26 @@ func callID(id string) string {
 // messagesOf is the conversation, in which user and model alternate: successive messages of one role are joined into
 // one with several blocks. thinks reports whether the model may think: otherwise the API refuses thinking blocks.
 func messagesOf(entries []provider.Entry, thinks bool) []sdk.MessageParam {
-	var told []sdk.MessageParam
-	say := func(role sdk.MessageParamRole, blocks []sdk.ContentBlockParamUnion) {
-		switch last := len(told) - 1; {
+	var messages []sdk.MessageParam
+	add := func(role sdk.MessageParamRole, blocks []sdk.ContentBlockParamUnion) {
+		switch last := len(messages) - 1; {
 		case len(blocks) == 0:
-		case last >= 0 && told[last].Role == role:
-			told[last].Content = append(told[last].Content, blocks...)
+		case last >= 0 && messages[last].Role == role:
+			messages[last].Content = append(messages[last].Content, blocks...)
 		default:
-			told = append(told, sdk.MessageParam{Role: role, Content: blocks})
+			messages = append(messages, sdk.MessageParam{Role: role, Content: blocks})
 		}
 	}
 	for _, entry := range entries {
 		if entry.Message.Role == event.RoleUser {
-			say(sdk.MessageParamRoleUser, userBlocks(entry.Message.Content))
+			add(sdk.MessageParamRoleUser, userBlocks(entry.Message.Content))
 			continue
 		}
-		said, results := modelBlocks(entry, thinks)
-		say(sdk.MessageParamRoleAssistant, said)
-		say(sdk.MessageParamRoleUser, results)
+		blocks, results := modelBlocks(entry, thinks)
+		add(sdk.MessageParamRoleAssistant, blocks)
+		add(sdk.MessageParamRoleUser, results)
 	}
-	return told
+	return messages
 }
 
 // userBlocks are the parts of a message of the user.
@@ -149,15 +149,15 @@ func userBlocks(content []event.Part) []sdk.ContentBlockParamUnion {
 		switch {
 		case p.Type == event.PartImage:
 			blocks = append(blocks, sdk.ContentBlockParamUnion{OfImage: imageOf(p)})
-		case said(p):
+		case isText(p):
 			blocks = append(blocks, sdk.NewTextBlock(p.Text))
 		}
 	}
 	return blocks
 }
 
-// said reports whether a part is a text that the API accepts: a blank one is refused.
-func said(p event.Part) bool {
+// isText reports whether a part is a text that the API accepts: a blank one is refused.
+func isText(p event.Part) bool {
 	return p.Type == event.PartText && strings.TrimSpace(p.Text) != ""
 }
 
@@ -179,7 +179,7 @@ func modelBlocks(entry provider.Entry, thinks bool) (blocks, results []sdk.Conte
 		switch {
 		case p.Call != nil:
 			blocks = append(blocks, sdk.NewToolUseBlock(p.Call.ID, p.Call.Arguments, p.Call.Name))
-		case said(p.Part):
+		case isText(p.Part):
 			blocks = append(blocks, sdk.NewTextBlock(p.Text))
 		case thinks && p.Type == event.PartReasoning:
 			if block := thoughtBlock(p.Reasoning); block != nil {
@@ -213,7 +213,7 @@ func resultOf(call provider.Call) *sdk.ToolResultBlockParam {
 		switch {
 		case p.Type == event.PartImage && !failed:
 			result.Content = append(result.Content, sdk.ToolResultBlockParamContentUnion{OfImage: imageOf(p)})
-		case said(p):
+		case isText(p):
 			result.Content = append(
 				result.Content,
 				sdk.ToolResultBlockParamContentUnion{OfText: &sdk.TextBlockParam{Text: p.Text}},

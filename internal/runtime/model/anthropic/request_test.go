@@ -120,7 +120,7 @@ func TestTheRequestIsWhatTheAPIWants(t *testing.T) {
 			}
 			for header := range r.Header {
 				if strings.HasPrefix(header, "X-Stainless") {
-					t.Errorf("the header %s says what the manager runs on", header)
+					t.Errorf("the header %s shows the platform of the manager", header)
 				}
 			}
 		})

@@ -128,21 +128,21 @@ func TestASchemaThatAnthropicRefusesIsFoundBeforeAnythingIsSent(t *testing.T) {
 
 // TestTheProvidersTextAboutARefusedRequestIsForTheUser: the error's own text, which is logged, has none of it.
 func TestTheProvidersTextAboutARefusedRequestIsForTheUser(t *testing.T) {
-	const said = "tools.19.custom.input_schema: JSON schema is invalid"
+	const message = "tools.19.custom.input_schema: JSON schema is invalid"
 	for name, test := range map[string]struct {
-		status     int
-		kind, said string
-		want       string
+		status        int
+		kind, message string
+		want          string
 	}{
-		"a refused request":   {400, "invalid_request_error", said, said},
+		"a refused request":   {400, "invalid_request_error", message, message},
 		"one with the key":    {400, "invalid_request_error", "bad header " + key, "bad header [API key]"},
 		"one of many lines":   {400, "invalid_request_error", "a\nb\tc", "a b c"},
 		"a refused key":       {401, "authentication_error", "invalid x-api-key " + key, ""},
-		"a limit that passes": {429, "rate_limit_error", said, ""},
-		"an outage":           {500, "api_error", said, ""},
+		"a limit that passes": {429, "rate_limit_error", message, ""},
+		"an outage":           {500, "api_error", message, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDouble(t, refuses(test.status, test.kind, test.said))
+			d := newDouble(t, refuses(test.status, test.kind, test.message))
 			_, err := d.ask(t)
 			var refusal *provider.Error
 			if !errors.As(err, &refusal) || refusal.Problem != test.want {
@@ -154,14 +154,14 @@ func TestTheProvidersTextAboutARefusedRequestIsForTheUser(t *testing.T) {
 }
 
 func TestAResponseThatIsBlockedByAFilterIsARefusal(t *testing.T) {
-	const said = `Output blocked by content filtering policy`
+	const message = `Output blocked by content filtering policy`
 	for name, test := range map[string]struct {
 		begun string
 		d     *double
 	}{
-		"before it begins": {"", newDouble(t, refuses(400, "invalid_request_error", said))},
+		"before it begins": {"", newDouble(t, refuses(400, "invalid_request_error", message))},
 		"on the way": {"Once", newDouble(t, streams(start, textStart(0), text(0, "Once"), callStart(1, "a", "now"),
-			`{"type":"error","error":{"details":null,"type":"invalid_request_error","message":"`+said+`"}}`))},
+			`{"type":"error","error":{"details":null,"type":"invalid_request_error","message":"`+message+`"}}`))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := test.d.ask(t)

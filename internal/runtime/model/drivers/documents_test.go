@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
 )
 
-// document is what users read about the drivers.
+// document is the users' document about the drivers.
 const document = "../../../../docs/models.md"
 
 // rows returns the cells of the table in the document whose first row has these titles.
@@ -176,7 +176,7 @@ func (r recorder) field(path string) any {
 	return at
 }
 
-// effort is what a model is sent for a reasoningEffort: the values of fields, nil for one that is not sent.
+// effort has the fields of a request for a reasoningEffort, with their values, nil for one that is not sent.
 type effort struct {
 	models        []string
 	api           v1alpha1.ModelAPI
@@ -248,7 +248,7 @@ var efforts = map[[2]string][]effort{
 	}},
 }
 
-// TestTheDocumentHasTheFormOfEveryEffort compares what each row of the table names with what the drivers send.
+// TestTheDocumentHasTheFormOfEveryEffort compares each row of the table with the requests of the drivers.
 func TestTheDocumentHasTheFormOfEveryEffort(t *testing.T) {
 	look := model.ToolDefinition{Name: "look", Description: "Looks.", InputSchema: json.RawMessage(`{"type":"object"}`)}
 	documented, provider := map[[2]string]bool{}, v1alpha1.ModelProvider("")

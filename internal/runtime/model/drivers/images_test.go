@@ -21,7 +21,7 @@ func TestWhichErrorsOfProvidersAreAboutImages(t *testing.T) {
 	chat := v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderOpenAI, API: v1alpha1.ModelAPIChatCompletions}
 	gemini := v1alpha1.ModelSpec{Provider: v1alpha1.ModelProviderGoogle}
 	const unfetched, unreadable, other = "unfetched", "unreadable", "other"
-	for said, test := range map[string]struct {
+	for message, test := range map[string]struct {
 		spec v1alpha1.ModelSpec
 		body string
 		want string
@@ -86,7 +86,7 @@ func TestWhichErrorsOfProvidersAreAboutImages(t *testing.T) {
 		"image":                {gemini, googleError("Unable to process input image. Please retry."), unreadable},
 		"no image of Gemini's": {gemini, googleError("Request contains an invalid argument."), other},
 	} {
-		t.Run(said, func(t *testing.T) {
+		t.Run(message, func(t *testing.T) {
 			server := providertest.Serve(t, providertest.Answer{Status: 400, Body: test.body})
 			driver, err := of(test.spec)(server.Client(), "sk-test-12345678")
 			if err != nil {
@@ -134,9 +134,9 @@ func TestWhereDoublesRefuseImages(t *testing.T) {
 	for name, test := range map[string]struct {
 		dialect providertest.Dialect
 		body    string
-		// given fills the gaps of the body; says is part of the refusal, empty for none.
-		given []string
-		says  string
+		// given fills the gaps of the body; refusal is part of the refusal, empty for none.
+		given   []string
+		refused string
 	}{
 		"Gemini, nested": {
 			providertest.Google{},
@@ -256,21 +256,21 @@ func TestWhereDoublesRefuseImages(t *testing.T) {
 				t.Fatal(err)
 			}
 			refusal := test.dialect.Check(&providertest.Double{Dialect: test.dialect}, body)
-			if (refusal == nil) != (test.says == "") || refusal != nil && !strings.Contains(refusal.Body, test.says) {
+			if (refusal == nil) != (test.refused == "") || refusal != nil && !strings.Contains(refusal.Body, test.refused) {
 				t.Errorf("it is refused with %+v", refusal)
 			}
 		})
 	}
 }
 
-func anthropicError(said string) string {
-	return `{"type":"error","error":{"type":"invalid_request_error","message":"` + said + `"}}`
+func anthropicError(message string) string {
+	return `{"type":"error","error":{"type":"invalid_request_error","message":"` + message + `"}}`
 }
 
-func openAIError(code, said string) string {
-	return `{"error":{"type":"invalid_request_error","param":"url","code":"` + code + `","message":"` + said + `"}}`
+func openAIError(code, message string) string {
+	return `{"error":{"type":"invalid_request_error","param":"url","code":"` + code + `","message":"` + message + `"}}`
 }
 
-func googleError(said string) string {
-	return `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"` + said + `"}}`
+func googleError(message string) string {
+	return `{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"` + message + `"}}`
 }

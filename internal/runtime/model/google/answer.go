@@ -132,14 +132,15 @@ func (a *answer) refused(asked, key string) *model.Response {
 // hasContent reports whether a chunk has content of the response, the model's reasoning included.
 func hasContent(chunk *genai.GenerateContentResponse) bool {
 	for _, candidate := range chunk.Candidates {
-		if candidate.FinishReason != "" || candidate.Content != nil && slices.ContainsFunc(candidate.Content.Parts, brings) {
+		if candidate.FinishReason != "" ||
+			candidate.Content != nil && slices.ContainsFunc(candidate.Content.Parts, carriesContent) {
 			return true
 		}
 	}
 	return false
 }
 
-// brings reports whether a part has content.
-func brings(part *genai.Part) bool {
+// carriesContent reports whether a part has content.
+func carriesContent(part *genai.Part) bool {
 	return part != nil && (part.Text != "" || part.FunctionCall != nil || len(part.ThoughtSignature) > 0)
 }

@@ -53,19 +53,19 @@ func TestAnswers(t *testing.T) {
 			stream(ended("MAX_TOKENS", text("Once"))), model.Response{Text: "Once", FinishReason: "MAX_TOKENS", Usage: counted},
 		},
 		"a text that was filtered": {
-			stream(said(text("Once")), ended("SAFETY", "")), model.Response{
+			stream(chunk(text("Once")), ended("SAFETY", "")), model.Response{
 				Text: "Once", FinishReason: model.FinishFiltered, FinishWord: "SAFETY", Usage: counted,
 			},
 		},
 		"a text that ended for another reason": {
-			stream(said(text("Once")), ended("OTHER", "")), model.Response{Text: "Once", FinishReason: "OTHER", Usage: counted},
+			stream(chunk(text("Once")), ended("OTHER", "")), model.Response{Text: "Once", FinishReason: "OTHER", Usage: counted},
 		},
 		"no thoughts": {
-			stream(said(`{"text": "I wonder", "thought": true}`), ended("STOP", text("42"))),
+			stream(chunk(`{"text": "I wonder", "thought": true}`), ended("STOP", text("42"))),
 			model.Response{Text: "42", FinishReason: "STOP", Usage: counted},
 		},
 		"calls after a text, in several chunks": {
-			stream(said(text("I look.")), said(
+			stream(chunk(text("I look.")), chunk(
 				callPart("a1", "look", `{"b": 9007199254740993, "a":"\u00e9<", "c": 1.0e3}`)+","+callPart("a2", "_2nd", "{}"),
 			),
 				ended("STOP", callPart("a3", "look", `{"z": 1, "a": [ ]}`))),
@@ -82,7 +82,7 @@ func TestAnswers(t *testing.T) {
 			}}, 1),
 		},
 		"line breaks of other kinds": {
-			"data:" + said(text("Hel")) + "\n\n\n\n" + "data: " + said(
+			"data:" + chunk(text("Hel")) + "\n\n\n\n" + "data: " + chunk(
 				callPart("a", "look", `{"a": 1}`),
 			) + "\n\n" + "data: " + ended(
 				"STOP", callPart("b", "look", `{"b": 2}`),
@@ -125,19 +125,19 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		want   *model.Response
 		code   v1alpha1.ErrorCode
 	}{
-		"within a text": {answer: cut(said(text("Once"))), want: once},
+		"within a text": {answer: cut(chunk(text("Once"))), want: once},
 		"within a chunk": {
-			answer: providertest.Answer{Body: stream(said(text("Once"))) + `data: {"candidates": [{"content"`, Cut: true},
+			answer: providertest.Answer{Body: stream(chunk(text("Once"))) + `data: {"candidates": [{"content"`, Cut: true},
 			want:   once,
 		},
-		"quietly, in a text": {answer: providertest.Answer{Body: stream(said(text("Once")))}, want: once},
+		"quietly, in a text": {answer: providertest.Answer{Body: stream(chunk(text("Once")))}, want: once},
 		"quietly, in a chunk": {
-			answer: providertest.Answer{Body: stream(said(text("Once"))) + `data: {"candidates": [{"content"`}, want: once,
+			answer: providertest.Answer{Body: stream(chunk(text("Once"))) + `data: {"candidates": [{"content"`}, want: once,
 		},
 		"before anything":  {answer: cut(), code: v1alpha1.ErrorCodeProviderUnavailable},
 		"quietly, at once": {answer: providertest.Answer{}, code: v1alpha1.ErrorCodeProviderUnavailable},
 		"after a thought": {
-			answer: cut(said(`{"text": "I wonder", "thought": true}`)), code: v1alpha1.ErrorCodeProviderUnavailable,
+			answer: cut(chunk(`{"text": "I wonder", "thought": true}`)), code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
 		"within the one call": {
 			answer: providertest.Answer{
@@ -146,7 +146,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
 		"after a call": {
-			answer: cut(said(text("I look.") + "," + callPart("a", "look", `{"a": 1}`))),
+			answer: cut(chunk(text("I look.") + "," + callPart("a", "look", `{"a": 1}`))),
 			want: new(signed(model.Response{
 				Text: "I look.", Usage: counted, ToolCalls: []model.ToolCall{
 					{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`},
@@ -154,7 +154,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			})),
 		},
 		"with an error after a text": {
-			answer: providertest.Answer{Body: stream(said(text("Once")), unavailable)}, want: once,
+			answer: providertest.Answer{Body: stream(chunk(text("Once")), unavailable)}, want: once,
 		},
 		"with an error at once": {
 			answer: providertest.Answer{Body: stream(unavailable)}, code: v1alpha1.ErrorCodeProviderUnavailable,
@@ -168,7 +168,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			},
 			code: v1alpha1.ErrorCodeProviderRateLimited,
 		},
-		"with an error that says nothing": {
+		"with an empty error": {
 			answer: providertest.Answer{Body: stream(`{"error": {}}`)}, code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
 		"with what is no JSON": {
@@ -184,19 +184,19 @@ func TestAnswersThatBreakOff(t *testing.T) {
 				Body: "<html>" + prompt, Header: map[string]string{"Content-Type": "text/html"},
 			}, code: v1alpha1.ErrorCodeProcessingError,
 		},
-		"at its limit, before anything was said": {
+		"at its limit, before any text": {
 			answer: providertest.Answer{Body: stream(ended("MAX_TOKENS", ""))}, code: v1alpha1.ErrorCodeProcessingError,
 		},
 		"for another reason, before anything": {
 			answer: providertest.Answer{Body: stream(ended("OTHER", ""))}, code: v1alpha1.ErrorCodeProcessingError,
 		},
 		"for another reason, within the calls": {
-			answer: providertest.Answer{Body: stream(said(text("I look.")), ended("OTHER", callPart("a", "look", "{}")))},
+			answer: providertest.Answer{Body: stream(chunk(text("I look.")), ended("OTHER", callPart("a", "look", "{}")))},
 			code:   v1alpha1.ErrorCodeProcessingError,
 		},
 		"with a call that the model got wrong": {
 			answer: providertest.Answer{
-				Body: stream(said(text("I look.")), ended("MALFORMED_FUNCTION_CALL", "")),
+				Body: stream(chunk(text("I look.")), ended("MALFORMED_FUNCTION_CALL", "")),
 			}, code: v1alpha1.ErrorCodeProcessingError,
 		},
 	} {
@@ -216,7 +216,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			if code := model.CodeOf(err); code != test.code {
 				t.Errorf("%q has the code %s, want %s", err, code, test.code)
 			}
-			providertest.TellsNothing(t, err, secrets...)
+			providertest.CheckSecrets(t, err, secrets...)
 		})
 	}
 }
@@ -229,8 +229,8 @@ func TestWhatAFilterEndsIsARefusal(t *testing.T) {
 	} {
 		for body, text := range map[string]string{
 			stream(ended(word, "")): "",
-			stream(said(text("I look.")), said(callPart("a", "look", "{}")), ended(word, "")): "I look.",
-			stream(ended(word, callPart("a", "look", "{}"))):                                  "",
+			stream(chunk(text("I look.")), chunk(callPart("a", "look", "{}")), ended(word, "")): "I look.",
+			stream(ended(word, callPart("a", "look", "{}"))):                                    "",
 		} {
 			got, err := ask(t, providertest.Answer{Body: body})
 			if err != nil || got.Text != text || len(got.ToolCalls) > 0 ||
@@ -274,7 +274,7 @@ func TestMalformedResponses(t *testing.T) {
 			t.Errorf("%s: Generate = %+v, %v", chunk, got, err)
 			continue
 		}
-		providertest.TellsNothing(t, err, secrets...)
+		providertest.CheckSecrets(t, err, secrets...)
 	}
 }
 
@@ -285,15 +285,15 @@ func cut(data ...string) providertest.Answer {
 
 func TestAnAnswerThatIsTooLongIsNotCollected(t *testing.T) {
 	for name, body := range map[string]string{
-		"in many pieces": strings.Repeat(stream(said(text(strings.Repeat("x", 1<<19)))), 5),
+		"in many pieces": strings.Repeat(stream(chunk(text(strings.Repeat("x", 1<<19)))), 5),
 		"in one":         "data: " + strings.Repeat("x", provider.MaxEvent+1),
 		"in thoughts": strings.Repeat(
-			stream(said(`{"thought": true, "text": "`+strings.Repeat("x", 1<<19)+`"}`)), provider.MaxBody>>19,
+			stream(chunk(`{"thought": true, "text": "`+strings.Repeat("x", 1<<19)+`"}`)), provider.MaxBody>>19,
 		),
 		"in calls": stream(
-			said(callPart("", "look", "{}") + strings.Repeat(`,{"functionCall":{}}`, provider.MaxCalls)),
+			chunk(callPart("", "look", "{}") + strings.Repeat(`,{"functionCall":{}}`, provider.MaxCalls)),
 		),
-		"in values": stream(said("{}" + strings.Repeat(",{}", provider.MaxValues))),
+		"in values": stream(chunk("{}" + strings.Repeat(",{}", provider.MaxValues))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ask(t, providertest.Answer{Body: body})
@@ -309,7 +309,7 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 	got, err := ask(
 		t,
 		providertest.Answer{Body: strings.NewReplacer("Wx9_a", "id-"+key, "gemini-3-pro-001", key).Replace(stream(
-			said(
+			chunk(
 				text("x-api-key: "+key)+","+callPart(key, "look", `{"a":"`+key+`"}`),
 			),
 			`{"candidates": [{"finishReason": "STOP"}]}`,

@@ -103,7 +103,7 @@ func (d *driver) Generate(ctx context.Context, r model.Request) (*model.Response
 			return nil, err
 		}
 		if hasContent(chunk) {
-			r.Tell(model.Partial{Text: a.text.String(), ToolCalls: len(a.calls) > 0})
+			r.ReportPartial(model.Partial{Text: a.text.String(), ToolCalls: len(a.calls) > 0})
 		}
 	}
 	if ended := ctx.Err(); ended != nil {

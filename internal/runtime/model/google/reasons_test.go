@@ -53,20 +53,20 @@ func TestAnEmptyChunkIsNoContent(t *testing.T) {
 		`{"usageMetadata": {"promptTokenCount": 120}}`,
 		`{"candidates": []}`,
 		`{"candidates": [{"index": 0}]}`,
-		said(""),
-		said(text("")),
-		said(`{"text": "", "thought": true}`),
-		said(
+		chunk(""),
+		chunk(text("")),
+		chunk(`{"text": "", "thought": true}`),
+		chunk(
 			`{"text": "Hm.", "thought": true}`,
 		),
-		said(text("Hi")),
-		said(callPart("a", "look", "{}")),
+		chunk(text("Hi")),
+		chunk(callPart("a", "look", "{}")),
 		ended("STOP", text("")),
 	)})
-	told := 0
+	partials := 0
 	r := question()
-	r.OnPartial = func(model.Partial) { told++ }
-	if _, err := driverOf(t, server, Options{}).Generate(t.Context(), r); err != nil || told != 4 {
-		t.Errorf("%d chunks were content (%v), want 4: a thought, a text, a call, and the end", told, err)
+	r.OnPartial = func(model.Partial) { partials++ }
+	if _, err := driverOf(t, server, Options{}).Generate(t.Context(), r); err != nil || partials != 4 {
+		t.Errorf("%d chunks were content (%v), want 4: a thought, a text, a call, and the end", partials, err)
 	}
 }

@@ -77,8 +77,8 @@ func toolsOf(definitions []model.ToolDefinition) ([]*genai.Tool, error) {
 	return []*genai.Tool{{FunctionDeclarations: functions}}, nil
 }
 
-// check reports what Google refuses of a tool. The schema must be that of an object, whose properties are the
-// parameters of the function (googleapis.github.io/java-genai, FunctionDeclaration.parametersJsonSchema).
+// check returns an error for a tool that Google would refuse. The schema must be that of an object, whose properties
+// are the parameters of the function (googleapis.github.io/java-genai, FunctionDeclaration.parametersJsonSchema).
 func check(definition model.ToolDefinition) error { return provider.CheckSchema(name, definition) }
 
 // schemaOf is a JSON Schema. The SDK would send an empty request in place of one that is not valid JSON.
@@ -137,17 +137,17 @@ func contentsOf(entries []provider.Entry, nested bool) ([]*genai.Content, []prov
 	var calls []provider.Call
 	for _, entry := range entries {
 		if entry.Message.Role == event.RoleUser {
-			said, err := partsOf(readable(entry.Message.Content))
+			content, err := partsOf(readable(entry.Message.Content))
 			if err != nil {
 				return nil, nil, err
 			}
-			contents = appendContent(contents, genai.RoleUser, said)
+			contents = appendContent(contents, genai.RoleUser, content)
 			continue
 		}
-		var said, results, apart []*genai.Part
+		var content, results, apart []*genai.Part
 		for _, p := range entry.Pieces() {
 			if part := modelPart(p); part != nil {
-				said = append(said, part)
+				content = append(content, part)
 			}
 			if p.Call == nil {
 				continue
@@ -159,7 +159,7 @@ func contentsOf(entries []provider.Entry, nested bool) ([]*genai.Content, []prov
 			}
 			results, apart = append(results, &genai.Part{FunctionResponse: response}), append(apart, images...)
 		}
-		contents = appendContent(contents, genai.RoleModel, said)
+		contents = appendContent(contents, genai.RoleModel, content)
 		contents = appendContent(contents, genai.RoleUser, results)
 		contents = appendContent(contents, genai.RoleUser, apart)
 	}
@@ -255,15 +255,15 @@ func partsOf(content []event.Part) ([]*genai.Part, error) {
 
 // outcome is the result of a call, or its error, under the names that Google documents.
 func outcome(result event.Message) map[string]any {
-	told := map[string]any{}
+	fields := map[string]any{}
 	text := result.PlainText()
 	if result.Error != "" {
-		told["error"] = result.Error
+		fields["error"] = result.Error
 	}
 	if text != "" || result.Error == "" {
-		told["output"] = text
+		fields["output"] = text
 	}
-	return told
+	return fields
 }
 
 // exact inserts into the body the values that the SDK cannot represent: the original arguments of calls, the empty text

@@ -303,7 +303,7 @@ func TestAnInvalidImageIsRefused(t *testing.T) {
 			if answer != nil || err == nil || len(server.Seen()) != 0 {
 				t.Fatalf("Generate = %+v, %v after %d requests", answer, err, len(server.Seen()))
 			}
-			providertest.TellsNothing(t, err, secrets...)
+			providertest.CheckSecrets(t, err, secrets...)
 		})
 	}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 )
 
-// thinker is how the models of one kind are told how much to think: by a number of tokens or by a level, for None, Low,
-// Medium and High.
+// thinker has the values with which the models of one kind are configured how much to think: numbers of tokens or
+// levels, for None, Low, Medium and High.
 type thinker struct {
 	names   *regexp.Regexp
 	budgets []int32
 	levels  []genai.ThinkingLevel
 }
 
-// thinkers lists the models that can be told. It follows ai.google.dev/gemini-api/docs/thinking (read 2026-11):
+// thinkers lists the configurable models. It follows ai.google.dev/gemini-api/docs/thinking (read 2026-11):
 //
 //   - 2.5 takes a budget: Pro from 128 tokens on, which cannot be turned off, Flash from 0, Flash-Lite 0 or from 512;
 //     the numbers are those that Google's OpenAI-compatible API uses for these words;
@@ -50,8 +50,8 @@ var thoughtless = []string{"gemini-1.", "gemini-2.0", "gemini-2.5-flash-lite"}
 
 // Reasons implements model.Reasoner. The reasoning is not requested, so that the model sends nothing while it thinks.
 func (d *driver) Reasons(r model.Request) bool {
-	if told := thinking(d.parameters.ReasoningEffort, r.Model); told != nil {
-		return told.ThinkingBudget == nil || *told.ThinkingBudget > 0
+	if setting := thinking(d.parameters.ReasoningEffort, r.Model); setting != nil {
+		return setting.ThinkingBudget == nil || *setting.ThinkingBudget > 0
 	}
 	name := ownName(r.Model)
 	return strings.HasPrefix(name, "gemini-") &&

@@ -25,8 +25,8 @@ func stream(data ...string) string {
 	return events.String()
 }
 
-// said is a chunk with parts of the response, and ended one that ends it.
-func said(parts string) string {
+// chunk is a chunk with parts of the response, and ended one that ends it.
+func chunk(parts string) string {
 	return `{"candidates": [{"content": {"parts": [` + parts + `],"role": "model"},"index": 0}],` +
 		`"usageMetadata": {"promptTokenCount": 120,"totalTokenCount": 120},"modelVersion": "gemini-3-pro-001",` +
 		`"responseId": "Wx9_a"}`
@@ -46,7 +46,7 @@ func text(text string) string {
 }
 
 // hello is a response without anything special.
-var hello = stream(said(text("Hel")), ended("STOP", text("lo")))
+var hello = stream(chunk(text("Hel")), ended("STOP", text("lo")))
 
 // driverOf makes a driver that asks a server.
 func driverOf(t *testing.T, server *providertest.Server, o Options) model.Driver {
@@ -145,7 +145,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	wrong := "warm"
 	for name, test := range map[string]struct {
 		options Options
-		says    string
+		message string
 	}{
 		"no client":        {Options{Key: key}, "missing HTTP client"},
 		"no key":           {Options{HTTP: http.DefaultClient}, "missing API key"},
@@ -158,7 +158,8 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			driver, err := New(test.options)
-			if driver != nil || err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), key) {
+			if driver != nil || err == nil || !strings.Contains(err.Error(), test.message) ||
+				strings.Contains(err.Error(), key) {
 				t.Errorf("New = %v, %v", driver, err)
 			}
 		})

@@ -109,7 +109,7 @@ func TestAnswers(t *testing.T) {
 				{ProviderID: "a", Name: "one", Arguments: "{}"}, {ProviderID: "b", Name: "one", Arguments: "{}"},
 			}},
 		},
-		"a call of a server that says its name each time": {
+		"a call of a server that repeats its name each time": {
 			chunks(callPiece("0", "a", "one", "{"), callPiece("0", "a", "one", "}"), finish("stop")),
 			model.Response{FinishReason: "stop", ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "one", Arguments: "{}"}}},
 		},
@@ -200,7 +200,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 				Text: "I look.", ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "look", Arguments: `{"a": 1}`}},
 			},
 		},
-		"before the tokens are told": {
+		"before the tokens are reported": {
 			answer: cut(
 				delta(`{"content":"Hello"}`), finish("stop"),
 			), want: &model.Response{Text: "Hello", FinishReason: "stop"},
@@ -256,7 +256,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			},
 			code: v1alpha1.ErrorCodeProcessingError,
 		},
-		"at its limit, before anything was said": {
+		"at its limit, before any text": {
 			answer: providertest.Answer{Body: chunks(finish("length"))}, code: v1alpha1.ErrorCodeProcessingError,
 		},
 	} {
@@ -275,7 +275,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			if code := model.CodeOf(err); code != test.code {
 				t.Errorf("%q has the code %s, want %s", err, code, test.code)
 			}
-			providertest.TellsNothing(t, err, secrets...)
+			providertest.CheckSecrets(t, err, secrets...)
 		})
 	}
 }
@@ -293,7 +293,7 @@ func TestMalformedResponses(t *testing.T) {
 			t.Errorf("%s: Generate = %+v, %v", chunk, got, err)
 			continue
 		}
-		providertest.TellsNothing(t, err, secrets...)
+		providertest.CheckSecrets(t, err, secrets...)
 	}
 }
 
@@ -302,7 +302,7 @@ func cut(data ...string) providertest.Answer {
 	return providertest.Answer{Body: unfinished(data...), Cut: true}
 }
 
-// manyCalls are so many calls that say nothing.
+// manyCalls are so many calls without arguments.
 func manyCalls(count int) string {
 	calls := make([]string, count)
 	for i := range calls {
@@ -383,10 +383,10 @@ func TestAnEmptyChunkIsNoContent(t *testing.T) {
 		finish("stop"),
 		usage,
 	)})
-	told := 0
+	partials := 0
 	r := question()
-	r.OnPartial = func(model.Partial) { told++ }
-	if _, err := driverOf(t, server, Options{}).Generate(t.Context(), r); err != nil || told != 4 {
-		t.Errorf("%d chunks were content (%v), want 4", told, err)
+	r.OnPartial = func(model.Partial) { partials++ }
+	if _, err := driverOf(t, server, Options{}).Generate(t.Context(), r); err != nil || partials != 4 {
+		t.Errorf("%d chunks were content (%v), want 4", partials, err)
 	}
 }

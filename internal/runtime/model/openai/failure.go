@@ -47,7 +47,7 @@ func (d *driver) failureFor(asked string, status int, wait time.Duration, p prob
 		return failure{filtered: word}
 	}
 	err := provider.StatusError(name, asked, status, wait, d.kind(p))
-	err = provider.WithProblem(err, provider.Said(p.Message, d.key))
+	err = provider.WithProblem(err, provider.SafeText(p.Message, d.key))
 	switch {
 	case d.refusesReasoning(status, p):
 		err = &provider.ReasoningRefused{Err: err}
@@ -57,9 +57,9 @@ func (d *driver) failureFor(asked string, status int, wait time.Duration, p prob
 	return failure{err: err}
 }
 
-// What OpenAI says of an image that it could not fetch from its address: github.com/vercel/ai/issues/8857 (2025-09),
+// The messages of OpenAI about an image that it could not fetch: github.com/vercel/ai/issues/8857 (2025-09),
 // github.com/gaoren002/GPT2Image-Pro/issues/34 (2026-06), portkey.ai/error-library/download-error-10510 (read 2026-11);
-// and DashScope: github.com/agentscope-ai/agentscope-java/issues/2700 (2026-08). And what OpenAI says of one that it
+// and of DashScope: github.com/agentscope-ai/agentscope-java/issues/2700 (2026-08). Then those about an image that they
 // cannot read: github.com/STranslate/STranslate/issues/277 (2024-12). Models that read no images are among them,
 // because a tool may return one unasked: github.com/vllm-project/vllm/issues/11629 (2025-01) for OpenAI,
 // github.com/rikkahub/rikkahub/issues/1433 (2026-07) for DeepSeek, github.com/ollama/ollama/issues/17301 (2026-07) for

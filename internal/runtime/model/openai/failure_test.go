@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 )
 
-// secrets are what no error may show.
+// secrets are the texts that no error may show.
 var secrets = []string{key, prompt, "Bearer", "chat/completions"}
 
 func TestStatuses(t *testing.T) {
@@ -24,21 +24,21 @@ func TestStatuses(t *testing.T) {
 			Status: 400,
 			Body: `{"error":{"message":"Unsupported value","type":"invalid_request_error","param":"temperature",` +
 				`"code":"unsupported_value"}}`,
-			Code: v1alpha1.ErrorCodeProcessingError, Says: "OpenAI rejected the request (400): unsupported_value of temperature",
+			Code: v1alpha1.ErrorCodeProcessingError, Text: "OpenAI rejected the request (400): unsupported_value of temperature",
 		},
 		"a conversation that is too long": {
 			Status: 400, Body: body(
 				`"context_length_exceeded"`, "invalid_request_error", "This model's maximum context length is 128000 tokens.",
 			),
-			Code: v1alpha1.ErrorCodeRequestTooLarge, Says: "the conversation is too long for model gpt-5 of OpenAI",
+			Code: v1alpha1.ErrorCodeRequestTooLarge, Text: "the conversation is too long for model gpt-5 of OpenAI",
 		},
-		"one that another server says is too long": {
+		"one that is too long for another server": {
 			Status: 400,
 			Body: `{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError",` +
 				`"param":null,"code":400}`,
-			Code: v1alpha1.ErrorCodeRequestTooLarge, Says: "the conversation is too long for model gpt-5 of OpenAI",
+			Code: v1alpha1.ErrorCodeRequestTooLarge, Text: "the conversation is too long for model gpt-5 of OpenAI",
 		},
-		"one that a third server says is too long": {
+		"one that is too long for a third server": {
 			Status: 400,
 			Body: `{"error":{"code":400,"message":"the request exceeds the available context size",` +
 				`"type":"exceed_context_size_error"}}`,
@@ -46,7 +46,7 @@ func TestStatuses(t *testing.T) {
 		},
 		"a wrong key": {
 			Status: 401, Body: body(`"invalid_api_key"`, "invalid_request_error", "Incorrect API key provided:"),
-			Code: v1alpha1.ErrorCodeProviderMisconfigured, Says: "OpenAI does not accept the API key (401)",
+			Code: v1alpha1.ErrorCodeProviderMisconfigured, Text: "OpenAI does not accept the API key (401)",
 		},
 		"a key for something else": {
 			Status: 403, Body: body("null", "forbidden", "no"), Code: v1alpha1.ErrorCodeProviderMisconfigured,
@@ -55,7 +55,7 @@ func TestStatuses(t *testing.T) {
 			Status: 404, Body: body(
 				`"model_not_found"`, "invalid_request_error", "no model",
 			), Code: v1alpha1.ErrorCodeModelUnavailable,
-			Says: "OpenAI has no model gpt-5 for this API key",
+			Text: "OpenAI has no model gpt-5 for this API key",
 		},
 		"a model that is not for this key": {
 			Status: 403, Body: body(`"model_not_found"`, "x", "no model"), Code: v1alpha1.ErrorCodeModelUnavailable,
@@ -68,12 +68,12 @@ func TestStatuses(t *testing.T) {
 			Status: 429, Header: map[string]string{"Retry-After": "20"}, Body: body(
 				`"rate_limit_exceeded"`, "tokens", "Rate limit",
 			),
-			Code: v1alpha1.ErrorCodeProviderRateLimited, Says: "OpenAI is rate limiting requests (429): rate_limit_exceeded",
+			Code: v1alpha1.ErrorCodeProviderRateLimited, Text: "OpenAI is rate limiting requests (429): rate_limit_exceeded",
 			After: 20 * time.Second, Again: true,
 		},
 		"a limit, with milliseconds": {
 			Status: 429, Header: map[string]string{"Retry-After-Ms": "1500", "Retry-After": "2"}, Body: "",
-			Code: v1alpha1.ErrorCodeProviderRateLimited, Says: "OpenAI is rate limiting requests (429)",
+			Code: v1alpha1.ErrorCodeProviderRateLimited, Text: "OpenAI is rate limiting requests (429)",
 			After: 1500 * time.Millisecond, Again: true,
 		},
 		"a limit that asks to be tried again": {
@@ -94,21 +94,21 @@ func TestStatuses(t *testing.T) {
 			Again: true,
 		},
 		"overload of another kind": {
-			Status: 529, Body: "null", Code: v1alpha1.ErrorCodeProviderUnavailable, Says: "OpenAI is overloaded (529)",
+			Status: 529, Body: "null", Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "OpenAI is overloaded (529)",
 			Again: true,
 		},
 		"a status of a gateway's own": {
-			Status: 522, Body: "", Code: v1alpha1.ErrorCodeProviderUnavailable, Says: "OpenAI returned a server error (522)",
+			Status: 522, Body: "", Code: v1alpha1.ErrorCodeProviderUnavailable, Text: "OpenAI returned a server error (522)",
 			Again: true,
 		},
 		"a body that takes too long": {Status: 408, Body: "", Code: v1alpha1.ErrorCodeProviderUnavailable, Again: true},
 		"a key where the word for the error should be": {
 			Status: 400, Body: `{"error":{"type":"` + key + `","code":"` + key + `","param":"` + key + `"}}`,
-			Code: v1alpha1.ErrorCodeProcessingError, Says: "OpenAI rejected the request (400)",
+			Code: v1alpha1.ErrorCodeProcessingError, Text: "OpenAI rejected the request (400)",
 		},
 		"an error that is a text": {
 			Status: 400, Body: `{"error":"bad ` + prompt + `"}`, Code: v1alpha1.ErrorCodeProcessingError,
-			Says: "OpenAI rejected the request (400)",
+			Text: "OpenAI rejected the request (400)",
 		},
 		"a redirect to nowhere": {Status: 304, Code: v1alpha1.ErrorCodeProcessingError},
 	} {
@@ -120,7 +120,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// expectProblem checks what the user is told of an error, beside its text.
+// expectProblem checks the problem that the user reads about an error, beside its text.
 func expectProblem(t *testing.T, err error, want string) {
 	t.Helper()
 	var refusal *provider.Error
@@ -136,11 +136,11 @@ func TestTheServersTextAboutARefusedRequestIsForTheUser(t *testing.T) {
 	server := providertest.Serve(t, providertest.Answer{Status: 400, Body: body})
 	_, err := driverOf(t, server, Options{}).Generate(t.Context(), question())
 	expectProblem(t, err, "Unsupported value with [API key]")
-	providertest.TellsNothing(t, err, secrets...)
+	providertest.CheckSecrets(t, err, secrets...)
 }
 
-// TestAFilterThatAnswersWithAnErrorIsARefusal: Azure refuses a prompt so, and says on the way of a stream that it was
-// filtered.
+// TestAFilterThatAnswersWithAnErrorIsARefusal: Azure refuses a prompt so, and reports within a stream that a response
+// was filtered.
 func TestAFilterThatAnswersWithAnErrorIsARefusal(t *testing.T) {
 	azure := `{"error":{"message":"The response was filtered","type":null,"param":"prompt","code":"content_filter",` +
 		`"status":400,` +

@@ -42,7 +42,7 @@ func (d *driver) request(r model.Request) (sdk.ChatCompletionNewParams, error) {
 		body.Store = param.NewOpt(false)
 	}
 	if d.identifies && r.User != "" {
-		// Metadata, which could tell more, is refused where nothing is stored (github.com/tmc/langchaingo/issues/1484,
+		// Metadata, which has room for more, is refused where nothing is stored (github.com/tmc/langchaingo/issues/1484,
 		// 2026-03).
 		body.SafetyIdentifier = param.NewOpt(r.User)
 	}
@@ -72,7 +72,7 @@ func (d *driver) limit(body *sdk.ChatCompletionNewParams) {
 // servers differ.
 var refusedAtTheTop = []string{"allOf", "anyOf", "enum", "not", "oneOf"}
 
-// check reports what OpenAI refuses of a tool.
+// check returns an error for a tool that OpenAI would refuse.
 func (d *driver) check(definition model.ToolDefinition) error {
 	if !d.own {
 		return nil
@@ -180,17 +180,17 @@ func (d *driver) modelMessages(entry provider.Entry, demanded bool) []sdk.ChatCo
 	if text == "" && len(entry.Calls) == 0 {
 		return nil
 	}
-	var said sdk.ChatCompletionAssistantMessageParam
+	var message sdk.ChatCompletionAssistantMessageParam
 	if text != "" {
-		said.Content.OfString = param.NewOpt(text)
+		message.Content.OfString = param.NewOpt(text)
 	}
 	if field, thought, found := thoughtOf(entry, demanded); found && !d.own {
-		said.SetExtraFields(map[string]any{field: thought})
+		message.SetExtraFields(map[string]any{field: thought})
 	}
-	messages := []sdk.ChatCompletionMessageParamUnion{{OfAssistant: &said}}
+	messages := []sdk.ChatCompletionMessageParamUnion{{OfAssistant: &message}}
 	var shown []event.Part
 	for _, call := range entry.Calls {
-		said.ToolCalls = append(said.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{
+		message.ToolCalls = append(message.ToolCalls, sdk.ChatCompletionMessageToolCallUnionParam{
 			OfFunction: &sdk.ChatCompletionMessageFunctionToolCallParam{
 				ID: call.ID,
 				Function: sdk.ChatCompletionMessageFunctionToolCallFunctionParam{

@@ -49,7 +49,7 @@ func (d *responsesDriver) Generate(ctx context.Context, r model.Request) (*model
 		}
 		if a.content {
 			a.content = false
-			r.Tell(model.Partial{Text: a.text(), ToolCalls: a.calls > 0})
+			r.ReportPartial(model.Partial{Text: a.text(), ToolCalls: a.calls > 0})
 		}
 	}
 	if ended := ctx.Err(); ended != nil {

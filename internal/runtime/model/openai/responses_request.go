@@ -117,9 +117,9 @@ func modelItems(entry provider.Entry) []responses.ResponseInputItemUnionParam {
 			items = append(items, responses.ResponseInputItemParamOfFunctionCall(
 				string(p.Call.Arguments), p.Call.ID, p.Call.Name))
 		case p.Type == event.PartText && p.Text != "":
-			said := responses.ResponseInputItemParamOfMessage(p.Text, responses.EasyInputMessageRoleAssistant)
-			said.OfMessage.Phase = responses.EasyInputMessagePhase(cmp.Or(p.Phase, entry.Message.Phase))
-			items = append(items, said)
+			message := responses.ResponseInputItemParamOfMessage(p.Text, responses.EasyInputMessageRoleAssistant)
+			message.OfMessage.Phase = responses.EasyInputMessagePhase(cmp.Or(p.Phase, entry.Message.Phase))
+			items = append(items, message)
 		case p.Reasoning != nil && p.Reasoning.Kind == kindEncrypted:
 			items = append(items, reasoningItem(p.Reasoning))
 		}

@@ -27,7 +27,7 @@ func respond(t *testing.T, answer providertest.Answer, r model.Request, p v1alph
 
 const (
 	created = `{"type":"response.created","response":{"id":"resp_1","model":"gpt-5.6-2026"}}`
-	said    = `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"msg_1"}}`
+	begun   = `{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"msg_1"}}`
 	once    = `{"type":"response.output_text.delta","output_index":0,"delta":"Once"}`
 	called  = `{"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c1",` +
 		`"name":"look"}}`
@@ -50,11 +50,11 @@ func TestResponses(t *testing.T) {
 		code   v1alpha1.ErrorCode
 	}{
 		"a text": {
-			stream: unfinished(created, said, once, completed),
+			stream: unfinished(created, begun, once, completed),
 			want:   &model.Response{Text: "Once", FinishReason: model.FinishStop, Usage: counted},
 		},
 		"a call, byte for byte": {
-			stream: unfinished(created, said, once, called, half, rest, completed),
+			stream: unfinished(created, begun, once, called, half, rest, completed),
 			want:   &model.Response{Text: "Once", ToolCalls: look, FinishReason: model.FinishToolCalls, Usage: counted},
 		},
 		"a text that came only as a whole": {
@@ -66,19 +66,19 @@ func TestResponses(t *testing.T) {
 		"reasoning that cannot be given back": {
 			stream: unfinished(created, `{"type":"response.output_item.done","output_index":5,"item":{"type":"reasoning",`+
 				`"id":"rs_1",`+
-				`"summary":[]}}`, said, once, completed),
+				`"summary":[]}}`, begun, once, completed),
 			want: &model.Response{Text: "Once", FinishReason: model.FinishStop, Usage: counted},
 		},
 		"a refusal": {
-			stream: unfinished(created, said, `{"type":"response.refusal.delta","output_index":0,"delta":"No."}`, completed),
+			stream: unfinished(created, begun, `{"type":"response.refusal.delta","output_index":0,"delta":"No."}`, completed),
 			want:   &model.Response{Text: "No.", FinishReason: model.FinishFiltered, FinishWord: "refusal", Usage: counted},
 		},
 		"a text that a filter ended": {
-			stream: unfinished(created, said, once, ended("incomplete", `"incomplete_details":{"reason":"content_filter"}`)),
+			stream: unfinished(created, begun, once, ended("incomplete", `"incomplete_details":{"reason":"content_filter"}`)),
 			want:   &model.Response{Text: "Once", FinishReason: model.FinishFiltered},
 		},
 		"a text at its limit": {
-			stream: unfinished(created, said, once, ended("incomplete", `"incomplete_details":{"reason":"max_output_tokens"}`)),
+			stream: unfinished(created, begun, once, ended("incomplete", `"incomplete_details":{"reason":"max_output_tokens"}`)),
 			want:   &model.Response{Text: "Once", FinishReason: "max_output_tokens"},
 		},
 		"a call at its limit": {
@@ -88,7 +88,7 @@ func TestResponses(t *testing.T) {
 			code: v1alpha1.ErrorCodeProcessingError,
 		},
 		"a text that broke off": {
-			stream: unfinished(created, said, once), want: &model.Response{Text: "Once"},
+			stream: unfinished(created, begun, once), want: &model.Response{Text: "Once"},
 		},
 		"a call that broke off": {stream: unfinished(created, called, half), code: v1alpha1.ErrorCodeProviderUnavailable},
 		"a failure": {
@@ -130,13 +130,13 @@ func TestARequestByResponses(t *testing.T) {
 	limit := int32(99)
 	image := event.Part{Type: event.PartImage, Base64: "aW1n", MediaType: "image/png"}
 	call := event.ToolCall{ID: "1-0", ProviderID: "c1", Name: "look", Arguments: "{}"}
-	said := event.NewAssistantMessage("I look.", []event.ToolCall{call})
+	response := event.NewAssistantMessage("I look.", []event.ToolCall{call})
 	result := event.Message{
 		Role: event.RoleToolResult, ToolCallID: "1-0", Error: "dark", Content: []event.Part{event.Text("seen"), image},
 	}
 	r := model.Request{
 		Model: "gpt-5.6", SystemPrompt: "Be brief.",
-		Messages: []event.Message{event.NewUserParts([]event.Part{event.Text("Look"), image}), said, result},
+		Messages: []event.Message{event.NewUserParts([]event.Part{event.Text("Look"), image}), response, result},
 		Tools:    []model.ToolDefinition{{Name: "look", Description: "Looks."}},
 	}
 	p := v1alpha1.ModelParameters{

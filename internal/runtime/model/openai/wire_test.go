@@ -138,7 +138,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	wrong := "warm"
 	for name, test := range map[string]struct {
 		options Options
-		says    string
+		message string
 	}{
 		"no client":        {Options{Key: key}, "missing HTTP client"},
 		"no key":           {Options{HTTP: http.DefaultClient}, "missing API key"},
@@ -154,7 +154,8 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			driver, err := New(test.options)
-			if driver != nil || err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), key) {
+			if driver != nil || err == nil || !strings.Contains(err.Error(), test.message) ||
+				strings.Contains(err.Error(), key) {
 				t.Errorf("New = %v, %v", driver, err)
 			}
 		})

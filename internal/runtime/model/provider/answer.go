@@ -14,8 +14,8 @@ const (
 	// MaxArguments is the maximum size of the arguments of one call, in bytes. A tool accepts a tenth of it; the model
 	// receives an error about that.
 	MaxArguments = 1 << 20
-	// MaxCalls is the maximum number of calls of a response. A step runs far fewer, and tells the model about the rest;
-	// no model intends more.
+	// MaxCalls is the maximum number of calls of a response. A step runs far fewer, and the model gets errors for the
+	// rest; no model intends more.
 	MaxCalls = 1024
 )
 

@@ -171,11 +171,11 @@ func arguments(given string) json.RawMessage {
 	if isObject(given) {
 		return json.RawMessage(given)
 	}
-	told, err := json.Marshal(map[string]string{"invalid_arguments": given})
+	wrapped, err := json.Marshal(map[string]string{"invalid_arguments": given})
 	if err != nil {
 		return json.RawMessage("{}")
 	}
-	return told
+	return wrapped
 }
 
 // isObject reports whether a text is one complete JSON object. Truncated arguments are not.

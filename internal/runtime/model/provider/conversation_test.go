@@ -24,8 +24,8 @@ func gave(id, text string) event.Message {
 	return event.Message{Role: event.RoleToolResult, ToolCallID: id, Content: []event.Part{event.Text(text)}}
 }
 
-// told is a conversation in short: who speaks, and each call with its result.
-func told(entries []Entry) []string {
+// summary is a conversation in short: the role of each message, and each call with its result.
+func summary(entries []Entry) []string {
 	var lines []string
 	for _, e := range entries {
 		if e.Message.Role == event.RoleUser {
@@ -75,7 +75,7 @@ func TestConversation(t *testing.T) {
 			[]event.Message{{Role: event.RoleUser, Content: []event.Part{event.Text(" "), {Type: event.PartImage}}}},
 			[]string{"user  "},
 		},
-		"an error that says nothing": {
+		"an empty error": {
 			[]event.Message{
 				calling(one), {Role: event.RoleToolResult, ToolCallID: "1-0", Error: " "},
 			}, []string{`model call_1:look{"a":1}=The tool call failed.`},
@@ -105,7 +105,7 @@ func TestConversation(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := told(Conversation(test.messages, plain)); !reflect.DeepEqual(got, test.want) {
+			if got := summary(Conversation(test.messages, plain)); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
 			}
 		})

@@ -40,7 +40,7 @@ type Error struct {
 	RetryAfter time.Duration
 	// Kind is the provider's own word for the error; it may be empty.
 	Kind string
-	// Problem is a text for the user: the provider's message about a rejected request, without secrets (Said), or the
+	// Problem is a text for the user: the provider's message about a rejected request, without secrets (SafeText), or the
 	// problem of the connection. It may contain parts of the prompt, and is only for the Turn's status, not for logs.
 	// It may be empty.
 	Problem string
@@ -191,20 +191,20 @@ func statusOf(kind string) int {
 
 // WithProblem adds the provider's message about a rejected request to an error of StatusError. It is not needed for
 // limits and outages, which are transient, and a rejected key must not be quoted.
-func WithProblem(err error, said string) error {
+func WithProblem(err error, text string) error {
 	var e *Error
 	if errors.As(err, &e) && !e.transient && e.Status != http.StatusUnauthorized {
-		e.Problem = said
+		e.Problem = text
 	}
 	return err
 }
 
-// maxSaid bounds the provider's text that is passed on, in bytes.
-const maxSaid = 1024
+// maxText bounds the provider's text that is passed on, in bytes.
+const maxText = 1024
 
-// Said returns a provider's own text about a request, fit for the user: without the secret, without control characters,
-// at most 1 KiB.
-func Said(text, secret string) string {
+// SafeText returns a provider's own text about a request, fit for the user: without the secret, without control
+// characters, at most 1 KiB.
+func SafeText(text, secret string) string {
 	if len(secret) >= minKey {
 		text = strings.ReplaceAll(text, secret, hidden)
 	}
@@ -214,10 +214,10 @@ func Said(text, secret string) string {
 		}
 		return r
 	}, strings.TrimSpace(text))
-	if len(text) <= maxSaid {
+	if len(text) <= maxText {
 		return text
 	}
-	text = text[:maxSaid]
+	text = text[:maxText]
 	for !utf8.ValidString(text) {
 		text = text[:len(text)-1]
 	}

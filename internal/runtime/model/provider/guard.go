@@ -120,11 +120,11 @@ func (g guarded) redactText(text string) string {
 
 // withheld passes on a streaming response up to the start of the key, or some bytes further: passed text cannot be
 // revoked. Each byte is examined once, however often the response is passed on.
-func (g guarded) withheld(tell func(model.Partial)) func(model.Partial) {
-	if tell == nil || len(g.key) < minKey {
-		return tell
+func (g guarded) withheld(report func(model.Partial)) func(model.Partial) {
+	if report == nil || len(g.key) < minKey {
+		return report
 	}
-	looked, told, found := 0, 0, -1
+	looked, passed, found := 0, 0, -1
 	return func(p model.Partial) {
 		if from := max(looked-len(g.key)+1, 0); found < 0 {
 			if at := strings.Index(p.Text[from:], g.key); at >= 0 {
@@ -136,9 +136,9 @@ func (g guarded) withheld(tell func(model.Partial)) func(model.Partial) {
 		if found < 0 {
 			end = len(p.Text) - g.begun(p.Text)
 		}
-		told = max(told, end)
-		p.Text = p.Text[:told]
-		tell(p)
+		passed = max(passed, end)
+		p.Text = p.Text[:passed]
+		report(p)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestTheKeyIsInNoAnswer(t *testing.T) {
 // key to be of use.
 func TestNoStreamedTextHasTheKey(t *testing.T) {
 	const key = "sk-secret-key"
-	for name, test := range map[string]struct{ text, told string }{
+	for name, test := range map[string]struct{ text, passed string }{
 		"no key":              {"what is a secret?", "what is a secret?"},
 		"a key":               {"it is sk-secret-key, not sk-secret-key", "it is "},
 		"the beginning of it": {"it is sk-secret-kex!", "it is sk-secret-kex!"},
@@ -96,30 +96,25 @@ func TestNoStreamedTextHasTheKey(t *testing.T) {
 		"an end that is not":  {"it is sk-sec", "it is sk-sec"},
 	} {
 		for size := 1; size <= len(test.text); size++ {
-			told, calls := "", false
+			passed, calls := "", false
 			d := Guard("Someone", key, driverFunc(func(_ context.Context, r model.Request) (*model.Response, error) {
 				for end := size; end < len(test.text); end += size {
-					r.Tell(model.Partial{Text: test.text[:end]})
+					r.ReportPartial(model.Partial{Text: test.text[:end]})
 				}
-				r.Tell(model.Partial{Text: test.text, ToolCalls: true})
+				r.ReportPartial(model.Partial{Text: test.text, ToolCalls: true})
 				return nil, nil
 			}))
-			hear := func(p model.Partial) {
-				if !strings.HasPrefix(p.Text, told) {
-					t.Errorf("%s, by %d: reported %q after %q", name, size, p.Text, told)
+			observe := func(p model.Partial) {
+				if !strings.HasPrefix(p.Text, passed) {
+					t.Errorf("%s, by %d: reported %q after %q", name, size, p.Text, passed)
 				}
-				told, calls = p.Text, p.ToolCalls
+				passed, calls = p.Text, p.ToolCalls
 			}
-			if _, err := d.Generate(
-				t.Context(),
-				model.Request{OnPartial: hear},
-			); err != nil || !strings.HasPrefix(told, test.told) || len(told) >= len(test.told)+minKey || strings.Contains(
-				told, key[:minKey],
-			) != strings.Contains(
-				test.told, key[:minKey],
-			) ||
-				!calls {
-				t.Errorf("%s, by %d: reported %q, with calls %t, want %q", name, size, told, calls, test.told)
+			_, err := d.Generate(t.Context(), model.Request{OnPartial: observe})
+			shows, mayShow := strings.Contains(passed, key[:minKey]), strings.Contains(test.passed, key[:minKey])
+			if err != nil || !strings.HasPrefix(passed, test.passed) || len(passed) >= len(test.passed)+minKey ||
+				shows != mayShow || !calls {
+				t.Errorf("%s, by %d: reported %q, with calls %t, want %q", name, size, passed, calls, test.passed)
 			}
 		}
 	}

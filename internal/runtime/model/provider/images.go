@@ -10,8 +10,8 @@ type ImageRefused struct {
 	// Unreadable reports whether the provider has the image and cannot read it. Otherwise it could not fetch the image
 	// from its address, which may pass.
 	Unreadable bool
-	// said is the provider's own text.
-	said string
+	// message is the provider's own text.
+	message string
 }
 
 // Error implements error.
@@ -22,21 +22,21 @@ func (e *ImageRefused) Unwrap() error { return e.Err }
 
 // Names reports whether the provider names the address of an image.
 func (e *ImageRefused) Names(url string) bool {
-	return url != "" && strings.Contains(e.said, url)
+	return url != "" && strings.Contains(e.message, url)
 }
 
 // WithImage marks the error of a request as caused by an image, if the provider's text matches one of the phrases that
 // it uses for images that it could not fetch, or could not read. The phrases are in lower case.
-func WithImage(err error, said string, unfetched, unreadable []string) error {
-	text := strings.ToLower(said)
+func WithImage(err error, message string, unfetched, unreadable []string) error {
+	text := strings.ToLower(message)
 	for _, phrase := range unfetched {
 		if strings.Contains(text, phrase) {
-			return &ImageRefused{Err: err, said: said}
+			return &ImageRefused{Err: err, message: message}
 		}
 	}
 	for _, phrase := range unreadable {
 		if strings.Contains(text, phrase) {
-			return &ImageRefused{Err: err, said: said, Unreadable: true}
+			return &ImageRefused{Err: err, message: message, Unreadable: true}
 		}
 	}
 	return err

@@ -65,7 +65,7 @@ func TestTheLatestImagesAreKept(t *testing.T) {
 	}
 }
 
-// Each change of what was sent before makes the provider read the whole conversation anew.
+// Each change of messages that were sent before makes the provider read the whole conversation again.
 func TestOlderImagesAreLeftOutInBatches(t *testing.T) {
 	const most, images = 100, 300
 	changes := 0

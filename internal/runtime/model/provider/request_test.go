@@ -20,15 +20,15 @@ import (
 var number = regexp.MustCompile(`\b[1-5][0-9]{2}\b`)
 
 func TestRequestErrors(t *testing.T) {
-	// As the standard library wraps what a transport says.
+	// As the standard library wraps the error of a transport.
 	wrapped := func(err error) error {
 		return fmt.Errorf("sending: %w", &url.Error{Op: "Post", URL: "https://secret.example.org/?key=secret", Err: err})
 	}
 	for name, test := range map[string]struct {
-		err   error
-		want  v1alpha1.ErrorCode
-		again bool
-		says  string
+		err     error
+		want    v1alpha1.ErrorCode
+		again   bool
+		message string
 	}{
 		"not permitted": {
 			wrapped(&egress.Error{Reason: egress.ReasonRefused, Text: "h has no address"}),
@@ -81,7 +81,7 @@ func TestRequestErrors(t *testing.T) {
 			if number.MatchString(err.Error()) {
 				t.Errorf("no server sent the status in %q", err)
 			}
-			if !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "Someone") ||
+			if !strings.Contains(err.Error(), test.message) || !strings.Contains(err.Error(), "Someone") ||
 				strings.Contains(err.Error(), "secret") {
 				t.Errorf("the error is %q", err)
 			}

@@ -33,11 +33,11 @@ func WithTimeouts(
 		end(&stall{text: fmt.Sprintf("the response was not complete after %s (timeouts.call)", bounds.Call)})
 	})
 	defer call.Stop()
-	told := r.OnPartial
+	onPartial := r.OnPartial
 	r.OnPartial = func(p model.Partial) {
 		w.content()
-		if told != nil {
-			told(p)
+		if onPartial != nil {
+			onPartial(p)
 		}
 	}
 	response, err := d.Generate(limited, r)

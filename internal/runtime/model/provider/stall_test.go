@@ -21,7 +21,7 @@ func (p paced) Generate(ctx context.Context, r model.Request) (*model.Response, 
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(pause):
-			r.Tell(model.Partial{Text: "content"})
+			r.ReportPartial(model.Partial{Text: "content"})
 		}
 	}
 	return &model.Response{Text: "whole"}, nil
@@ -32,10 +32,10 @@ func TestACallThatStallsIsEnded(t *testing.T) {
 	bounds := model.Timeouts{FirstContent: 10 * time.Second, Idle: 4 * time.Second, Call: 30 * time.Second}
 	const s = time.Second
 	for name, test := range map[string]struct {
-		driver paced
-		says   string
-		after  time.Duration
-		tries  int32
+		driver  paced
+		message string
+		after   time.Duration
+		tries   int32
 	}{
 		"a steady one": {paced{9 * s, 3 * s, 3 * s}, "", 15 * s, 0},
 		"one that never begins": {
@@ -54,26 +54,26 @@ func TestACallThatStallsIsEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				began, told := time.Now(), 0
+				began, partials := time.Now(), 0
 				got, err := WithTimeouts(
 					t.Context(),
 					test.driver,
 					"OpenAI",
 					bounds,
-					model.Request{OnPartial: func(model.Partial) { told++ }},
+					model.Request{OnPartial: func(model.Partial) { partials++ }},
 				)
 				if took := time.Since(began); took != test.after {
 					t.Errorf("it ended after %s, want %s", took, test.after)
 				}
-				if test.says == "" {
-					if err != nil || got.Text != "whole" || told != len(test.driver) {
-						t.Errorf("%v, %v, reported %d times", got, err, told)
+				if test.message == "" {
+					if err != nil || got.Text != "whole" || partials != len(test.driver) {
+						t.Errorf("%v, %v, reported %d times", got, err, partials)
 					}
 					return
 				}
 				var refusal *Error
-				if !errors.As(err, &refusal) || !strings.Contains(refusal.Problem, test.says) || refusal.Tries(4) != test.tries {
-					t.Errorf("%#v, want %q and %d tries", err, test.says, test.tries)
+				if !errors.As(err, &refusal) || !strings.Contains(refusal.Problem, test.message) || refusal.Tries(4) != test.tries {
+					t.Errorf("%#v, want %q and %d tries", err, test.message, test.tries)
 				}
 				if code := model.CodeOf(err); code != v1alpha1.ErrorCodeProviderUnavailable || number.MatchString(err.Error()) ||
 					refusal.Status != 0 {

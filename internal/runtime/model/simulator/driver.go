@@ -98,7 +98,7 @@ func (d *driver) speak(ctx context.Context, r model.Request, text string) error 
 			return fmt.Errorf("waiting for the simulated response: %w", err)
 		}
 		if text != "" {
-			r.Tell(model.Partial{Text: begun(text, beat, beats)})
+			r.ReportPartial(model.Partial{Text: begun(text, beat, beats)})
 		}
 	}
 	return nil
@@ -113,7 +113,7 @@ func begun(text string, beat, beats int) string {
 	return strings.Join(words[:len(words)*beat/beats], "")
 }
 
-// wait waits, and gives up with the context.
+// wait waits, at most until the context is done.
 func wait(ctx context.Context, d time.Duration) error {
 	if d > 0 {
 		timer := time.NewTimer(d)

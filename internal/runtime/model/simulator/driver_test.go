@@ -347,16 +347,16 @@ func TestATextComesInWordByWordOverTheLatency(t *testing.T) {
 			Response: &v1alpha1.SimulatedResponse{Text: "One two  three."},
 		})
 		began := time.Now()
-		var heard []string
+		var partials []string
 		var after []time.Duration
 		answer, err := driver.Generate(t.Context(), model.Request{TurnID: "t", OnPartial: func(p model.Partial) {
-			heard, after = append(heard, p.Text), append(after, time.Since(began))
+			partials, after = append(partials, p.Text), append(after, time.Since(began))
 		}})
 		if err != nil || answer.Text != "One two  three." {
 			t.Fatalf("Generate = %+v, %v", answer, err)
 		}
-		if want := []string{"One ", "One two ", "One two  ", "One two  three."}; !reflect.DeepEqual(heard, want) {
-			t.Errorf("received %q, want %q", heard, want)
+		if want := []string{"One ", "One two ", "One two  ", "One two  three."}; !reflect.DeepEqual(partials, want) {
+			t.Errorf("received %q, want %q", partials, want)
 		}
 		if want := []time.Duration{
 			time.Second,

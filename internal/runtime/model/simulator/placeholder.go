@@ -47,10 +47,10 @@ func currentTurn(messages []event.Message, turnID string) turn {
 		messages,
 		func(m event.Message) bool { return m.Role == event.RoleUser && m.ID == turnID },
 	)
-	heard := false
+	found := false
 	for _, m := range slices.Backward(messages) {
-		if m.Role == event.RoleUser && !heard {
-			t.input, t.images, heard = m.PlainText(), describeAll(m.Images()), true
+		if m.Role == event.RoleUser && !found {
+			t.input, t.images, found = m.PlainText(), describeAll(m.Images()), true
 		}
 		if m.Role == event.RoleUser && (!named || m.ID == turnID) {
 			break

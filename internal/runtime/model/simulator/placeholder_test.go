@@ -69,7 +69,7 @@ func TestExpand(t *testing.T) {
 		"a newer result beats an older error": {
 			text: "{{tool:a}}", messages: []event.Message{user("hi"), failed("a", "no"), result("a", "1")}, want: "1",
 		},
-		"what the assistant says is no result": {
+		"the assistant's text is no result": {
 			text: "{{tool:a}}", messages: []event.Message{
 				user("hi"), result("a", "1"), {Role: event.RoleAssistant, Content: []event.Part{event.Text("2")}},
 			}, want: "1",

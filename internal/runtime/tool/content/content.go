@@ -184,7 +184,7 @@ func Preview(text string) string {
 // read returns the blocks of a result, and whether it is an array of blocks with an image. lost is what was left out of
 // it because it was too long, in the words for the model; empty for nothing.
 func read(text string) (blocks []Block, lost string, found bool) {
-	// Most results are told apart without decoding them.
+	// Most results are recognized without decoding them.
 	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "[") || !strings.Contains(text, `"`+typeImage+`"`) {
 		return nil, "", false
 	}

@@ -153,7 +153,7 @@ func TestATextBeforeAnImageThatIsCut(t *testing.T) {
 // TestAResultThatIsCut has images that end behind the bound: the model is never shown half of one.
 func TestAResultThatIsCut(t *testing.T) {
 	long := strings.Repeat("A", result.MaxResultBytes)
-	said := `{"type":"text","text":"before"}`
+	before := `{"type":"text","text":"before"}`
 	for name, test := range map[string]struct {
 		output string
 		want   []event.Part
@@ -187,7 +187,7 @@ func TestAResultThatIsCut(t *testing.T) {
 		})
 	}
 	for name, output := range map[string]string{
-		"texts":           `[` + said + `,{"type":"text","text":"an \"image\" ` + long + `"}]`,
+		"texts":           `[` + before + `,{"type":"text","text":"an \"image\" ` + long + `"}]`,
 		"another list":    `[{"name":"image","type":"` + long + `"}]`,
 		"a type too late": `[{"mimeType":"image/png","data":"` + long + `","type":"image"}]`,
 	} {

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
 
-// Kind is what a definition comes from.
+// Kind is the kind of source of a definition.
 type Kind string
 
 const (

@@ -31,7 +31,7 @@ func TestACallIsPinnedToWhatItsToolRuns(t *testing.T) {
 		pinned bool
 	}{
 		"nothing changed":     {func(*v1alpha1.Tool) {}, true},
-		"another description": {func(o *v1alpha1.Tool) { o.Spec.Description = "Pays somebody." }, true},
+		"another description": {func(o *v1alpha1.Tool) { o.Spec.Description = "Pays an invoice." }, true},
 		"another text of the schema": {func(o *v1alpha1.Tool) {
 			o.Spec.InputSchema.Raw = []byte(
 				`{"type": "object", "title": "x", "properties": {"city": {"type": "string", "description": "Where."}}}`,

@@ -8,7 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Carrier is what carries out calls.
+// Carrier is a component that carries out calls.
 type Carrier string
 
 const (
@@ -20,7 +20,7 @@ const (
 	CarrierClient Carrier = "Client"
 )
 
-// Executor is what is the same for all calls of an executor.
+// Executor has the properties that all calls of an executor share.
 type Executor struct {
 	// Name of the executor, which calls are pinned to.
 	Name v1alpha1.ToolExecutor

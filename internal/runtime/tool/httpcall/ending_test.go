@@ -54,12 +54,12 @@ func TestAnAnswerIsAResultOrAnError(t *testing.T) {
 		answer egress.Response
 		state  v1alpha1.ToolCallState
 		reason string
-		says   []string
+		parts  []string
 		size   int
 	}{
 		"200": {
 			answer: egress.Response{Status: 200, Body: []byte("fine")}, state: v1alpha1.ToolCallStateSucceeded,
-			reason: v1alpha1.ToolCallReasonCompleted, says: []string{"fine"}, size: 4,
+			reason: v1alpha1.ToolCallReasonCompleted, parts: []string{"fine"}, size: 4,
 		},
 		"204": {
 			answer: egress.Response{Status: 204}, state: v1alpha1.ToolCallStateSucceeded,
@@ -67,35 +67,35 @@ func TestAnAnswerIsAResultOrAnError(t *testing.T) {
 		},
 		"not all text": {
 			answer: egress.Response{Status: 200, Body: []byte("a\xffb")}, state: v1alpha1.ToolCallStateSucceeded,
-			reason: v1alpha1.ToolCallReasonCompleted, says: []string{"a\uFFFDb"},
+			reason: v1alpha1.ToolCallReasonCompleted, parts: []string{"a\uFFFDb"},
 		},
 		"what is just too long": {
 			answer: egress.Response{Status: 200, Body: []byte(long[:tool.MaxResultBytes+1])},
 			state:  v1alpha1.ToolCallStateSucceeded,
-			reason: v1alpha1.ToolCallReasonCompleted, says: []string{" of 65537 bytes."}, size: tool.MaxResultBytes,
+			reason: v1alpha1.ToolCallReasonCompleted, parts: []string{" of 65537 bytes."}, size: tool.MaxResultBytes,
 		},
 		"what is too long": {
 			answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: 1 << 20},
 			state:  v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted,
-			says: []string{" of 1048576 bytes."}, size: tool.MaxResultBytes,
+			parts: []string{" of 1048576 bytes."}, size: tool.MaxResultBytes,
 		},
 		"what is of unknown length": {
 			answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: -1},
 			state:  v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted,
-			says: []string{"and there are more."}, size: tool.MaxResultBytes,
+			parts: []string{"and there are more."}, size: tool.MaxResultBytes,
 		},
 		"404": {
 			answer: egress.Response{Status: 404, Body: []byte("no such city")}, state: v1alpha1.ToolCallStateFailed,
 			reason: v1alpha1.ToolCallReasonHTTPStatus,
-			says:   []string{"The server responded with status 404 (Not Found).", "no such city"},
+			parts:  []string{"The server responded with status 404 (Not Found).", "no such city"},
 		},
 		"500 without a body": {
 			answer: egress.Response{Status: 500}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus,
-			says: []string{"status 500 (Internal Server Error) and an empty body."},
+			parts: []string{"status 500 (Internal Server Error) and an empty body."},
 		},
-		"a status that nobody knows": {
+		"an unknown status": {
 			answer: egress.Response{Status: 799, Body: []byte("?")}, state: v1alpha1.ToolCallStateFailed,
-			reason: v1alpha1.ToolCallReasonHTTPStatus, says: []string{"status 799."},
+			reason: v1alpha1.ToolCallReasonHTTPStatus, parts: []string{"status 799."},
 		},
 		"300": {
 			answer: egress.Response{Status: 300}, state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonHTTPStatus,
@@ -106,7 +106,7 @@ func TestAnAnswerIsAResultOrAnError(t *testing.T) {
 		},
 		"a secret that is sent back": {
 			answer: egress.Response{Status: 200, Body: []byte("you said hidden-key")}, state: v1alpha1.ToolCallStateSucceeded,
-			reason: v1alpha1.ToolCallReasonCompleted, says: []string{"you said [redacted]"},
+			reason: v1alpha1.ToolCallReasonCompleted, parts: []string{"you said [redacted]"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAnAnswerIsAResultOrAnError(t *testing.T) {
 			if outcome.Result != nil {
 				text = *outcome.Result
 			}
-			for _, word := range test.says {
+			for _, word := range test.parts {
 				if !strings.Contains(text, word) {
 					t.Errorf("%.200q does not contain %q", text, word)
 				}
@@ -231,7 +231,7 @@ func TestARequestWithoutAnAnswerIsJudgedByWhatIsCertain(t *testing.T) {
 			}
 			call.Attempt = 2
 			if later := Ended(call, egress.Request{}, nil, test.err); test.class == again && later.State == not {
-				t.Errorf("of the second attempt it says that nothing has happened: %+v", later)
+				t.Errorf("the second attempt is reported as without effect: %+v", later)
 			}
 		})
 	}

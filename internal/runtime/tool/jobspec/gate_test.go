@@ -19,7 +19,7 @@ const gatedUID types.UID = "pod-1"
 // releasedAt is when the pods lost their gate.
 var releasedAt = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// patched is what an API server makes of a pod and a merge patch.
+// patched returns a pod with a merge patch applied, as an API server applies it.
 func patched(t *testing.T, pod *corev1.Pod, patch []byte) *corev1.Pod {
 	t.Helper()
 	before, err := json.Marshal(pod)

@@ -169,7 +169,7 @@ func TestNothingRestartsAJob(t *testing.T) {
 	}
 	if spec.TTLSecondsAfterFinished != nil || spec.ActiveDeadlineSeconds != nil || spec.Suspend != nil ||
 		spec.CompletionMode != nil {
-		t.Errorf("the Job says more than it should: %+v", spec)
+		t.Errorf("the Job has more fields than it should: %+v", spec)
 	}
 }
 
@@ -198,9 +198,9 @@ func TestPodsKeepToTheRestrictedStandard(t *testing.T) {
 			p.Launcher.Delivery, p.Call.SideEffect = delivery, class
 			template := Build(p).Spec.Template
 			level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
-			verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(level, &template.ObjectMeta, &template.Spec))
-			if !verdict.Allowed {
-				t.Errorf("%q: %s: %s", delivery, verdict.ForbiddenReason(), verdict.ForbiddenDetail())
+			allowed := policy.AggregateCheckResults(evaluator.EvaluatePod(level, &template.ObjectMeta, &template.Spec))
+			if !allowed.Allowed {
+				t.Errorf("%q: %s: %s", delivery, allowed.ForbiddenReason(), allowed.ForbiddenDetail())
 			}
 		}
 	}
@@ -319,7 +319,7 @@ func TestArgumentsTravelInAnAnnotation(t *testing.T) {
 		t.Errorf("the file shows %s", field.FieldRef.FieldPath)
 	}
 	if got := environment(t, job)[result.EnvArgumentsFile]; got != "/capstan/arguments/"+field.Path {
-		t.Errorf("the file is said to be %s", got)
+		t.Errorf("the path of the file is %s", got)
 	}
 	for _, blank := range []string{"", " \n"} {
 		p.Arguments = blank
@@ -428,7 +428,7 @@ func TestTheKubeletExpandsNothingOfOurs(t *testing.T) {
 	}
 	slices.Sort(names)
 	if !slices.Equal(got, names) {
-		t.Errorf("the launcher is told of %q, want %q", got, names)
+		t.Errorf("the launcher gets %q, want %q", got, names)
 	}
 }
 
@@ -440,7 +440,7 @@ func TestTimeoutsAreThoseThatWerePinned(t *testing.T) {
 		tool       *v1alpha1.ToolSpec
 		start, run time.Duration
 	}{
-		"nothing said":      {v1alpha1.ToolCall{}, nil, 2 * time.Minute, 5 * time.Minute},
+		"the defaults":      {v1alpha1.ToolCall{}, nil, 2 * time.Minute, 5 * time.Minute},
 		"an empty Tool":     {v1alpha1.ToolCall{}, &v1alpha1.ToolSpec{}, 2 * time.Minute, 5 * time.Minute},
 		"the Tool's":        {v1alpha1.ToolCall{}, spec, time.Hour, time.Minute},
 		"the pinned one":    {v1alpha1.ToolCall{Timeout: duration(time.Second)}, spec, time.Hour, time.Second},
@@ -465,7 +465,7 @@ func TestAJobThatIsNotTheCallsOwnDoesNotMatch(t *testing.T) {
 	stray := Build(p)
 	stray.OwnerReferences = nil
 	if Matches(stray, turnUID, p.Call) {
-		t.Error("a Job of nobody matches")
+		t.Error("a Job without an owner matches")
 	}
 }
 
@@ -473,6 +473,6 @@ func TestAToolWithoutASchemaHasNoScalars(t *testing.T) {
 	p := testParams()
 	p.Tool.InputSchema = nil
 	if got := environment(t, Build(p))[result.EnvScalars]; got != "[]" {
-		t.Errorf("without a schema the launcher is told %q", got)
+		t.Errorf("without a schema the launcher gets %q", got)
 	}
 }

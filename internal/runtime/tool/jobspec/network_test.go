@@ -85,7 +85,7 @@ func TestWhetherAPodIsCutOff(t *testing.T) {
 			},
 			`"other"`, false,
 		},
-		"another that nobody can read": {
+		"another in an unknown form": {
 			[]networkingv1.NetworkPolicy{ours, other(expression("x", "Near", "1"))}, `"other"`, false,
 		},
 		"another for pods of another app": {

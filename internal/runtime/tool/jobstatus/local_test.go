@@ -19,7 +19,7 @@ func TestTheEndOfACallInThisProcess(t *testing.T) {
 		outcome tool.Outcome
 		state   v1alpha1.ToolCallState
 		reason  string
-		says    string
+		message string
 	}{
 		"a result": {
 			LocalEnded(once, result.ReportOf("out", "err", 0), time.Second), v1alpha1.ToolCallStateSucceeded,
@@ -62,7 +62,7 @@ func TestTheEndOfACallInThisProcess(t *testing.T) {
 			if got.Result != nil {
 				text = *got.Result
 			}
-			if got.State != test.state || got.Reason != test.reason || !strings.Contains(text, test.says) ||
+			if got.State != test.state || got.Reason != test.reason || !strings.Contains(text, test.message) ||
 				len(text) > tool.MaxResultBytes ||
 				got.NeedsLog ||
 				got.Retryable {

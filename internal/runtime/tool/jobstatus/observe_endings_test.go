@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
-// ending is what a call is expected to end with.
+// ending is the expected end of a call.
 type ending struct {
 	scene     *fixture
 	after     time.Duration
@@ -19,7 +19,7 @@ type ending struct {
 	started   bool
 	retryable bool
 	stop      bool
-	says      string
+	message   string
 }
 
 const (
@@ -71,61 +71,61 @@ func endings() map[string]ending {
 		},
 		"an exit code": {
 			scene: scene(once, reports("Error", exited(3, "no such city"))), state: failed,
-			reason: v1alpha1.ToolCallReasonExitCode, started: true, says: "exit code 3. The end of its stderr:\nno such city",
+			reason: v1alpha1.ToolCallReasonExitCode, started: true, message: "exit code 3. The end of its stderr:\nno such city",
 		},
 		"an exit code of a pure tool": {
 			scene: scene(pure, reports("Error", exited(1, ""))), state: failed, reason: v1alpha1.ToolCallReasonExitCode,
-			started: true, says: "exit code 1. It wrote nothing to stderr.",
+			started: true, message: "exit code 1. It wrote nothing to stderr.",
 		},
 		"an exit code and an eviction": {
 			scene: scene(pure, reports("Error", exited(1, "")), deleted(0)), state: failed,
-			reason: v1alpha1.ToolCallReasonExitCode, started: true, says: "exit code 1",
+			reason: v1alpha1.ToolCallReasonExitCode, started: true, message: "exit code 1",
 		},
 		"a signal": {
 			scene: scene(once, reports("Error", of(result.Signalled, 139, true, "dump"))), state: failed,
-			reason: v1alpha1.ToolCallReasonExitCode, started: true, says: "signal 11. The end of its stderr:\ndump",
+			reason: v1alpha1.ToolCallReasonExitCode, started: true, message: "signal 11. The end of its stderr:\ndump",
 		},
 		"a signal for want of memory": {
 			scene: scene(pure, reports("OOMKilled", of(result.Signalled, 137, true, "working"))), state: failed,
 			reason: v1alpha1.ToolCallReasonOOMKilled, started: true,
-			says: "more memory than its limit. It may have done part of its work. The end of its stderr:\nworking",
+			message: "more memory than its limit. It may have done part of its work. The end of its stderr:\nworking",
 		},
 		"an exit code for want of memory": {
 			scene: scene(once, reports("OOMKilled", exited(1, ""))), state: failed, reason: v1alpha1.ToolCallReasonOOMKilled,
-			started: true, says: "memory",
+			started: true, message: "memory",
 		},
 		"a timeout": {
 			scene: scene(once, reports("Error", of(result.TimedOut, 124, true, "still here"))), state: failed,
 			reason: v1alpha1.ToolCallReasonTimeout, started: true,
-			says: "after 1m0s. It may have done part of its work. The end of its stderr:\nstill here",
+			message: "after 1m0s. It may have done part of its work. The end of its stderr:\nstill here",
 		},
 		"a timeout of a pure tool": {
 			scene: scene(pure, reports("Error", of(result.TimedOut, 124, true, ""))), state: failed,
-			reason: v1alpha1.ToolCallReasonTimeout, started: true, says: "timed out",
+			reason: v1alpha1.ToolCallReasonTimeout, started: true, message: "timed out",
 		},
 		"a missing command": {
 			scene: scene(once, reports("Error", of(result.StartError, 127, false, "the command \"/x\" does not exist"))),
-			state: notExecuted, reason: v1alpha1.ToolCallReasonStartError, says: "\"/x\" does not exist",
+			state: notExecuted, reason: v1alpha1.ToolCallReasonStartError, message: "\"/x\" does not exist",
 		},
 		"a refused second start": {
 			scene: scene(once, reports("Error", of(result.Refused, 125, false, ""))), state: unknown,
-			reason: v1alpha1.ToolCallReasonSecondStart, says: "second time",
+			reason: v1alpha1.ToolCallReasonSecondStart, message: "second time",
 		},
 		"a refused second start, pure": {
 			scene: scene(pure, reports("Error", of(result.Refused, 125, false, ""))), state: failed,
-			reason: v1alpha1.ToolCallReasonSecondStart, retryable: true, says: "second time",
+			reason: v1alpha1.ToolCallReasonSecondStart, retryable: true, message: "second time",
 		},
 		"a stop": {
 			scene: scene(once, reports("Error", of(result.Terminated, 143, true, ""))), state: unknown,
-			reason: v1alpha1.ToolCallReasonDisruption, started: true, says: "stopped before it had ended",
+			reason: v1alpha1.ToolCallReasonDisruption, started: true, message: "stopped before it had ended",
 		},
 		"a stop of a pure tool": {
 			scene: scene(pure, reports("Error", of(result.Terminated, 143, true, ""))), state: failed,
-			reason: v1alpha1.ToolCallReasonDisruption, started: true, retryable: true, says: "stopped before it had ended",
+			reason: v1alpha1.ToolCallReasonDisruption, started: true, retryable: true, message: "stopped before it had ended",
 		},
 		"a stop of an idempotent tool": {
 			scene: scene(v1alpha1.SideEffectIdempotent, reports("Error", of(result.Terminated, 143, true, ""))), state: failed,
-			reason: v1alpha1.ToolCallReasonDisruption, started: true, retryable: true, says: "safe to call it again",
+			reason: v1alpha1.ToolCallReasonDisruption, started: true, retryable: true, message: "safe to call it again",
 		},
 		"a stop of a tool without a class": {
 			scene: scene("", reports("Error", of(result.Terminated, 143, true, ""))), state: unknown,
@@ -133,49 +133,49 @@ func endings() map[string]ending {
 		},
 		"a stop with a reason": {
 			scene: scene(once, reports("Error", of(result.Terminated, 143, true, "")), phase(corev1.PodFailed, "Evicted")),
-			state: unknown, reason: v1alpha1.ToolCallReasonDisruption, started: true, says: "(Evicted)",
+			state: unknown, reason: v1alpha1.ToolCallReasonDisruption, started: true, message: "(Evicted)",
 		},
 		"a stop before the start": {
 			scene: scene(once, reports("Error", of(result.Terminated, 143, false, ""))), state: notExecuted,
-			reason: v1alpha1.ToolCallReasonDisruption, says: "before it had started",
+			reason: v1alpha1.ToolCallReasonDisruption, message: "before it had started",
 		},
 		"a stop before the start, pure": {
 			scene: scene(pure, reports("Error", of(result.Terminated, 143, false, ""))), state: notExecuted,
-			reason: v1alpha1.ToolCallReasonDisruption, retryable: true, says: "before it had started",
+			reason: v1alpha1.ToolCallReasonDisruption, retryable: true, message: "before it had started",
 		},
 
 		// No report, or none that counts.
 		"no report": {
 			scene: scene(once, ends(0, "Completed", "")), state: failed, reason: v1alpha1.ToolCallReasonOutputLost,
-			started: true, says: "ran to its end, but its output was lost",
+			started: true, message: "ran to its end, but its output was lost",
 		},
 		"no report of a pure tool": {
 			scene: scene(pure, ends(0, "Completed", "")), state: failed, reason: v1alpha1.ToolCallReasonOutputLost,
-			started: true, says: "safe to call it again",
+			started: true, message: "safe to call it again",
 		},
 		"another program's message": {
 			scene: scene(once, ends(3, "Error", "Error on reading termination log")), state: failed,
-			reason: v1alpha1.ToolCallReasonOutputLost, started: true, says: "exit code 3",
+			reason: v1alpha1.ToolCallReasonOutputLost, started: true, message: "exit code 3",
 		},
 		"a report with another exit code": {
 			scene: scene(once, reports("Error", success), func(f *fixture) { f.status().State.Terminated.ExitCode = 137 }),
-			state: unknown, reason: v1alpha1.ToolCallReasonKilled, started: true, says: "killed (exit code 137)",
+			state: unknown, reason: v1alpha1.ToolCallReasonKilled, started: true, message: "killed (exit code 137)",
 		},
 		"a forged report before an OOM": {
 			scene: scene(once, reports("OOMKilled", success), func(f *fixture) { f.status().State.Terminated.ExitCode = 137 }),
-			state: failed, reason: v1alpha1.ToolCallReasonOOMKilled, started: true, says: "memory",
+			state: failed, reason: v1alpha1.ToolCallReasonOOMKilled, started: true, message: "memory",
 		},
 		"a crash of the launcher": {
 			scene: scene(once, ends(2, "Error", "")), state: unknown, reason: v1alpha1.ToolCallReasonKilled, started: true,
-			says: "killed (exit code 2)",
+			message: "killed (exit code 2)",
 		},
 		"a kill": {
 			scene: scene(pure, ends(137, "Error", "")), state: failed, reason: v1alpha1.ToolCallReasonKilled, started: true,
-			retryable: true, says: "killed (exit code 137)",
+			retryable: true, message: "killed (exit code 137)",
 		},
 		"OOM of everything": {
 			scene: scene(once, ends(137, "OOMKilled", "")), state: failed, reason: v1alpha1.ToolCallReasonOOMKilled,
-			started: true, says: "more memory than its limit",
+			started: true, message: "more memory than its limit",
 		},
 		"a kill in an eviction": {
 			scene: scene(
@@ -183,7 +183,7 @@ func endings() map[string]ending {
 				condition(corev1.DisruptionTarget, corev1.ConditionTrue, "EvictionByEvictionAPI", "for an upgrade"),
 			),
 			state: unknown, reason: v1alpha1.ToolCallReasonDisruption, started: true,
-			says: "(EvictionByEvictionAPI): for an upgrade",
+			message: "(EvictionByEvictionAPI): for an upgrade",
 		},
 		"a kill in a deletion": {
 			scene: scene(pure, ends(137, "Error", ""), deleted(0)), state: failed, reason: v1alpha1.ToolCallReasonDisruption,
@@ -191,49 +191,52 @@ func endings() map[string]ending {
 		},
 		"a container that the node lost": {
 			scene: scene(once, ends(137, "ContainerStatusUnknown", "")), state: unknown, reason: v1alpha1.ToolCallReasonNodeLost,
-			started: true, says: "lost the container",
+			started: true, message: "lost the container",
 		},
 		"a container that the node lost, pure": {
 			scene: scene(pure, ends(137, "ContainerStatusUnknown", ""), restartedOnce), state: failed,
-			reason: v1alpha1.ToolCallReasonNodeLost, started: true, retryable: true, says: "lost the container",
+			reason: v1alpha1.ToolCallReasonNodeLost, started: true, retryable: true, message: "lost the container",
 		},
 		"a running one that the node lost": {scene: scene(once, neverRan, func(f *fixture) {
 			f.status().RestartCount = 1
 			f.status().LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
 				Reason: "ContainerStatusUnknown", ExitCode: 137,
 			}
-		}), state: unknown, reason: v1alpha1.ToolCallReasonNodeLost, started: true, says: "lost the container"},
+		}), state: unknown, reason: v1alpha1.ToolCallReasonNodeLost, started: true, message: "lost the container"},
 
 		// Containers that never started.
-		"a container that cannot start": {scene: scene(once, ends(128, "StartError", "exec: no such file"), func(f *fixture) {
-			f.status().State.Terminated.StartedAt = metav1.Unix(0, 0)
-		}), state: notExecuted, reason: v1alpha1.ToolCallReasonStartError, says: "could not be started: exec: no such file"},
+		"a container that cannot start": {
+			scene: scene(once, ends(128, "StartError", "exec: no such file"), func(f *fixture) {
+				f.status().State.Terminated.StartedAt = metav1.Unix(0, 0)
+			}), state: notExecuted, reason: v1alpha1.ToolCallReasonStartError,
+			message: "could not be started: exec: no such file",
+		},
 		"a container that cannot run": {scene: scene(pure, ends(128, "ContainerCannotRun", ""), func(f *fixture) {
 			f.status().State.Terminated.StartedAt = metav1.Time{}
-		}), state: notExecuted, reason: v1alpha1.ToolCallReasonStartError, says: "could not be started"},
+		}), state: notExecuted, reason: v1alpha1.ToolCallReasonStartError, message: "could not be started"},
 		"stopped before the start": {
 			scene: scene(once, neverRan, deleted(0)), state: notExecuted, reason: v1alpha1.ToolCallReasonDisruption,
-			says: "removed before it had started",
+			message: "removed before it had started",
 		},
 		"stopped before the start, pure": {
 			scene: scene(pure, neverRan, deleted(0)), state: notExecuted, reason: v1alpha1.ToolCallReasonDisruption,
-			retryable: true, says: "removed before it had started",
+			retryable: true, message: "removed before it had started",
 		},
 		"stopped after the start timeout": {
 			scene: scene(once, neverRan, deleted(0)), after: startTimeout, state: notExecuted,
-			reason: v1alpha1.ToolCallReasonStartTimeout, says: "within 2m0s, its container did not start",
+			reason: v1alpha1.ToolCallReasonStartTimeout, message: "within 2m0s, its container did not start",
 		},
 		"an init container that failed": {scene: scene(once, phase(corev1.PodFailed, ""), func(f *fixture) {
 			f.pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "launcher", State: corev1.ContainerState{
 				Terminated: &corev1.ContainerStateTerminated{ExitCode: 125, Message: "no space left"},
 			}}}
-		}), state: notExecuted, reason: v1alpha1.ToolCallReasonStartError, says: "no space left"},
+		}), state: notExecuted, reason: v1alpha1.ToolCallReasonStartError, message: "no space left"},
 
 		// Containers that do not start in time.
 		"a pure tool's image that cannot be pulled": {
 			scene: scene(pure, waiting("ImagePullBackOff", "Back-off pulling image")), after: startTimeout, state: notExecuted,
 			reason: v1alpha1.ToolCallReasonImagePull, stop: true,
-			says: "within 2m0s, its image could not be pulled (ImagePullBackOff): Back-off pulling image",
+			message: "within 2m0s, its image could not be pulled (ImagePullBackOff): Back-off pulling image",
 		},
 		"a launcher that cannot be pulled": {
 			scene: scene(pure, func(f *fixture) {
@@ -241,27 +244,31 @@ func endings() map[string]ending {
 					Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"},
 				}}}
 			}), after: startTimeout, state: notExecuted, reason: v1alpha1.ToolCallReasonImagePull, stop: true,
-			says: "(ErrImagePull): not found",
+			message: "(ErrImagePull): not found",
 		},
-		"an image name that is none": {
-			scene: scene(pure, waiting("InvalidImageName", "bad")), after: time.Second, state: notExecuted,
-			reason: v1alpha1.ToolCallReasonImagePull, stop: true, says: "its image could not be pulled (InvalidImageName): bad",
+		"an invalid image name": {
+			scene:   scene(pure, waiting("InvalidImageName", "bad")),
+			after:   time.Second,
+			state:   notExecuted,
+			reason:  v1alpha1.ToolCallReasonImagePull,
+			stop:    true,
+			message: "its image could not be pulled (InvalidImageName): bad",
 		},
 		"an image that must not be pulled": {
 			scene: scene(pure, waiting("ErrImageNeverPull", "")), state: notExecuted, reason: v1alpha1.ToolCallReasonImagePull,
-			stop: true, says: "(ErrImageNeverPull)",
+			stop: true, message: "(ErrImageNeverPull)",
 		},
 		"a container that cannot be made": {
 			scene: scene(pure, waiting("CreateContainerConfigError", "no such secret")), after: startTimeout, state: notExecuted,
-			reason: v1alpha1.ToolCallReasonStartError, stop: true, says: "no such secret",
+			reason: v1alpha1.ToolCallReasonStartError, stop: true, message: "no such secret",
 		},
 		"no room on any node": {
 			scene: scene(pure, unbound), after: startTimeout, state: notExecuted, reason: v1alpha1.ToolCallReasonUnschedulable,
-			stop: true, says: "3 Insufficient memory",
+			stop: true, message: "3 Insufficient memory",
 		},
 		"nothing happens": {
 			scene: scene(pure), after: startTimeout, state: notExecuted, reason: v1alpha1.ToolCallReasonStartTimeout, stop: true,
-			says: "within 2m0s, its container did not start",
+			message: "within 2m0s, its container did not start",
 		},
 		"nothing happens and no status": {
 			scene: scene(pure, func(f *fixture) { f.pod.Status = corev1.PodStatus{} }), after: startTimeout, state: notExecuted,
@@ -279,11 +286,11 @@ func endings() map[string]ending {
 		},
 		"no pod": {
 			scene: scene(pure, noPod), after: startTimeout, state: notExecuted, reason: v1alpha1.ToolCallReasonNoPod, stop: true,
-			says: "its Job got no pod",
+			message: "its Job got no pod",
 		},
 		"no pod yet to be recorded": {
 			scene: scene(once, noPod, notRecorded), after: startTimeout, state: notExecuted,
-			reason: v1alpha1.ToolCallReasonNoPod, stop: true, says: "its Job got no pod",
+			reason: v1alpha1.ToolCallReasonNoPod, stop: true, message: "its Job got no pod",
 		},
 
 		// Pods that went away before their container started.
@@ -296,7 +303,7 @@ func endings() map[string]ending {
 		},
 		"unbound and given up": {
 			scene: scene(once, unbound, deleted(0)), after: startTimeout, state: notExecuted,
-			reason: v1alpha1.ToolCallReasonUnschedulable, says: "Insufficient memory",
+			reason: v1alpha1.ToolCallReasonUnschedulable, message: "Insufficient memory",
 		},
 		"gated and deleted": {
 			scene: scene(once, gatedPod, deleted(0)), after: time.Hour, state: notExecuted,
@@ -312,28 +319,30 @@ func endings() map[string]ending {
 		},
 		"unbound and failed": {
 			scene: scene(once, unbound, phase(corev1.PodFailed, "Preempting")), state: notExecuted,
-			reason: v1alpha1.ToolCallReasonDisruption, says: "(Preempting)",
+			reason: v1alpha1.ToolCallReasonDisruption, message: "(Preempting)",
 		},
 		"refused by the node": {
 			scene: scene(pure, phase(corev1.PodFailed, "OutOfcpu"), func(f *fixture) { f.pod.Status.ContainerStatuses = nil }),
-			state: notExecuted, reason: v1alpha1.ToolCallReasonDisruption, retryable: true, says: "(OutOfcpu)",
+			state: notExecuted, reason: v1alpha1.ToolCallReasonDisruption, retryable: true, message: "(OutOfcpu)",
 		},
-		// A kubelet that restarts can say the same of a pod that has run.
+		// A kubelet that restarts can report the same of a pod that has run.
 		"refused by the node, perhaps after it ran": {
-			scene: scene(once, phase(corev1.PodFailed, "OutOfcpu"), func(f *fixture) { f.pod.Status.ContainerStatuses = nil }),
-			state: unknown, reason: v1alpha1.ToolCallReasonDisruption, says: "it is unknown whether it had started (OutOfcpu)",
+			scene:   scene(once, phase(corev1.PodFailed, "OutOfcpu"), func(f *fixture) { f.pod.Status.ContainerStatuses = nil }),
+			state:   unknown,
+			reason:  v1alpha1.ToolCallReasonDisruption,
+			message: "it is unknown whether it had started (OutOfcpu)",
 		},
 		"waiting when its node was given up": {
 			scene: scene(
 				once, phase(corev1.PodFailed, ""), condition(corev1.DisruptionTarget, corev1.ConditionTrue, "DeletionByPodGC", ""),
 			),
-			state: unknown, reason: v1alpha1.ToolCallReasonDisruption, says: "(DeletionByPodGC)",
+			state: unknown, reason: v1alpha1.ToolCallReasonDisruption, message: "(DeletionByPodGC)",
 		},
 
 		// Containers that run and do not end.
 		"running when its node was given up": {
 			scene: scene(once, runs(time.Second), phase(corev1.PodFailed, "")), state: unknown,
-			reason: v1alpha1.ToolCallReasonNodeLost, started: true, says: "node was lost while it ran",
+			reason: v1alpha1.ToolCallReasonNodeLost, started: true, message: "node was lost while it ran",
 		},
 		"running when its node went, pure": {
 			scene: scene(pure, runs(time.Second), phase(corev1.PodFailed, "")), state: failed,
@@ -341,11 +350,11 @@ func endings() map[string]ending {
 		},
 		"too long": {
 			scene: scene(pure, runs(0)), after: runLimit, state: failed, reason: v1alpha1.ToolCallReasonTimeout, started: true,
-			stop: true, says: "had not ended 10s after its timeout of 1m0s",
+			stop: true, message: "had not ended 10s after its timeout of 1m0s",
 		},
-		"too long, and nobody knows": {
+		"too long, with an unknown reason": {
 			scene: scene(once, runs(0)), after: runLimit, state: unknown, reason: v1alpha1.ToolCallReasonTimeout, started: true,
-			stop: true, says: "had not ended 10s after its timeout of 1m0s",
+			stop: true, message: "had not ended 10s after its timeout of 1m0s",
 		},
 		"too long, from an unknown start": {
 			scene: scene(pure, runs(0), func(f *fixture) { f.status().State.Running.StartedAt = metav1.Time{} }),
@@ -354,15 +363,15 @@ func endings() map[string]ending {
 		"too long on a silent node": {
 			scene: scene(pure, runs(0), condition(corev1.PodReady, corev1.ConditionFalse, "", "")), after: runLimit,
 			state: failed, reason: v1alpha1.ToolCallReasonNodeLost, started: true, retryable: true, stop: true,
-			says: "stopped reporting",
+			message: "stopped reporting",
 		},
 		"too long on a silent node, once": {
 			scene: scene(once, runs(0), condition(corev1.PodReady, corev1.ConditionFalse, "", "")), after: runLimit,
-			state: unknown, reason: v1alpha1.ToolCallReasonNodeLost, started: true, stop: true, says: "stopped reporting",
+			state: unknown, reason: v1alpha1.ToolCallReasonNodeLost, started: true, stop: true, message: "stopped reporting",
 		},
 		"deleted and never heard of again": {
 			scene: scene(once, runs(0), deleted(2*time.Second)), after: 32 * time.Second, state: unknown,
-			reason: v1alpha1.ToolCallReasonNodeLost, started: true, says: "its node has not confirmed its end",
+			reason: v1alpha1.ToolCallReasonNodeLost, started: true, message: "its node has not confirmed its end",
 		},
 		"deleted, waiting, never heard of": {
 			scene: scene(once, deleted(2*time.Second)), after: 32 * time.Second, state: unknown,
@@ -376,20 +385,20 @@ func endings() map[string]ending {
 		// A second start.
 		"another pod": {
 			scene: scene(once, func(f *fixture) { f.call.PodUID = "pod-0" }), state: unknown,
-			reason: v1alpha1.ToolCallReasonSecondStart, says: "a pod other than",
+			reason: v1alpha1.ToolCallReasonSecondStart, message: "a pod other than",
 		},
 		"a restart": {
 			scene: scene(once, runs(0), restartedOnce), state: unknown, reason: v1alpha1.ToolCallReasonSecondStart,
-			started: true, says: "second time",
+			started: true, message: "second time",
 		},
 		"a restart that ends": {
 			scene: scene(once, reports("Completed", success), restartedOnce), state: unknown,
-			reason: v1alpha1.ToolCallReasonSecondStart, started: true, says: "second time",
+			reason: v1alpha1.ToolCallReasonSecondStart, started: true, message: "second time",
 		},
 
 		// Nothing left to look at.
 		"the recorded pod was deleted": {
-			scene: scene(once, noPod), state: unknown, reason: v1alpha1.ToolCallReasonPodGone, says: "no longer exists",
+			scene: scene(once, noPod), state: unknown, reason: v1alpha1.ToolCallReasonPodGone, message: "no longer exists",
 		},
 		"the recorded pod was deleted and resuspended": {
 			scene: scene(once, noPod, suspend), state: unknown, reason: v1alpha1.ToolCallReasonPodGone,
@@ -399,7 +408,7 @@ func endings() map[string]ending {
 		},
 		"a gated pod was deleted": {
 			scene: scene(once, noPod, notRecorded, jobFailed), state: notExecuted, reason: v1alpha1.ToolCallReasonPodGone,
-			says: "before it was released",
+			message: "before it was released",
 		},
 		"everything was deleted": {scene: scene(once, noPod, noJob), state: unknown, reason: v1alpha1.ToolCallReasonJobGone},
 		"everything was deleted, pure": {
@@ -407,7 +416,7 @@ func endings() map[string]ending {
 		},
 		"everything was deleted before the release": {
 			scene: scene(once, noPod, noJob, notRecorded), state: notExecuted, reason: v1alpha1.ToolCallReasonJobGone,
-			says: "before its pod was released",
+			message: "before its pod was released",
 		},
 	}
 }

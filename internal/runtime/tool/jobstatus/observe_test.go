@@ -31,8 +31,8 @@ func TestEveryEndingHasItsOutcome(t *testing.T) {
 					c.retryable, c.stop,
 				)
 			}
-			if (got.Error == "") != (c.state == v1alpha1.ToolCallStateSucceeded) || !strings.Contains(got.Error, c.says) {
-				t.Errorf("the error is %q, want %q in it", got.Error, c.says)
+			if (got.Error == "") != (c.state == v1alpha1.ToolCallStateSucceeded) || !strings.Contains(got.Error, c.message) {
+				t.Errorf("the error is %q, want %q in it", got.Error, c.message)
 			}
 			if strings.Contains(got.Error, "stdout") {
 				t.Errorf("the tool's stdout is in its error %q", got.Error)
@@ -79,7 +79,7 @@ func TestEveryReasonHasAnEnding(t *testing.T) {
 	}
 }
 
-// stage is what a call that has not ended is expected to be.
+// stage is the expected state of a call that has not ended.
 type stage struct {
 	scene    *fixture
 	after    time.Duration
@@ -175,7 +175,7 @@ func steps() map[string]stage {
 			scene: scene(pure, noPod, resumed(time.Hour)), after: time.Hour, phase: PhasePending,
 			reason: v1alpha1.ToolCallReasonStarting, deadline: time.Hour + startTimeout,
 		},
-		"resumed, and nobody noticed": {
+		"resumed, and its controller has not noticed": {
 			scene: scene(pure, noPod, resumed(0), unnoticed), after: time.Hour, phase: PhasePending,
 			reason: v1alpha1.ToolCallReasonSuspended,
 		},
@@ -221,7 +221,7 @@ func steps() map[string]stage {
 	}
 }
 
-// unnoticed is a Job that was let go and whose controller has not said so yet.
+// unnoticed is a Job that was resumed and whose controller has not reported it yet.
 func unnoticed(f *fixture) {
 	f.job.Status.StartTime = nil
 	f.job.Status.Conditions[0].Status = corev1.ConditionTrue
@@ -254,10 +254,10 @@ func TestACallThatHasNotEndedReportsWhenToLookAgain(t *testing.T) {
 
 func TestAnObstacleIsNamedBeforeThePodHasToGo(t *testing.T) {
 	for name, c := range map[string]struct {
-		scene  *fixture
-		after  time.Duration
-		reason string
-		says   string
+		scene   *fixture
+		after   time.Duration
+		reason  string
+		message string
 	}{
 		"an image that cannot be pulled": {
 			scene(once, waiting("ImagePullBackOff", "no such host")), startTimeout, v1alpha1.ToolCallReasonImagePull,
@@ -281,7 +281,7 @@ func TestAnObstacleIsNamedBeforeThePodHasToGo(t *testing.T) {
 		got := seen.StartFailure
 		if got.State != v1alpha1.ToolCallStateNotExecuted || got.Reason != c.reason || got.Started ||
 			!strings.Contains(
-				got.Error, c.says,
+				got.Error, c.message,
 			) {
 			t.Errorf("%s: gave up with %s %s, %q", name, got.State, got.Reason, got.Error)
 		}

@@ -55,8 +55,8 @@ func TestALostOutputIsNeitherSuccessNorUnknown(t *testing.T) {
 			got.Error == "" {
 			t.Errorf("%q: %+v", class, got)
 		}
-		if said := strings.Contains(got.Error, "safe to call it again"); said != safe {
-			t.Errorf("%q: says that it is safe to call again: %v, want %v: %s", class, said, safe, got.Error)
+		if stated := strings.Contains(got.Error, "safe to call it again"); stated != safe {
+			t.Errorf("%q: safe to call again: %v, want %v: %s", class, stated, safe, got.Error)
 		}
 		if !got.StartedAt.Equal(succeeded.StartedAt) || !got.FinishedAt.Equal(succeeded.FinishedAt) {
 			t.Errorf("%q: from %v to %v", class, got.StartedAt, got.FinishedAt)

@@ -21,7 +21,7 @@ const (
 	runLimit               = runTimeout + RunMargin
 )
 
-// created is when the Job and its pod were made; tests tell other times by their distance from it.
+// created is when the Job and its pod were made; tests give other times as distances from it.
 var created = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func at(after time.Duration) metav1.Time { return metav1.NewTime(created.Add(after)) }
@@ -104,7 +104,7 @@ func reports(runtimeReason string, r result.Report) change {
 	return ends(int32(r.Exit), runtimeReason, string(message))
 }
 
-// neverRan is what a kubelet says of a container that it did not come to start.
+// neverRan is a kubelet's status of a container that it has not started.
 func neverRan(f *fixture) {
 	f.pod.Status.Phase = corev1.PodFailed
 	f.status().State = corev1.ContainerState{

@@ -41,7 +41,7 @@ const (
 	Signalled Outcome = "signalled"
 	// TimedOut: the launcher ended the tool because its timeout had passed.
 	TimedOut Outcome = "timeout"
-	// Terminated: the launcher was told to stop, and ended the tool if it had started.
+	// Terminated: the launcher was stopped, and ended the tool if it had started.
 	Terminated Outcome = "terminated"
 	// Refused: the launcher found that the tool had been started before, and did not start it again.
 	Refused Outcome = "refused-second-start"

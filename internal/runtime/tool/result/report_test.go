@@ -14,7 +14,7 @@ func success(text string) Report {
 	return Report{Outcome: Exited, Started: true, Result: text, StdoutBytes: int64(len(text))}
 }
 
-// readBack is what the manager makes of a message and a log.
+// readBack returns the report that the manager reads from a message and a log.
 func readBack(t *testing.T, message, log string) string {
 	t.Helper()
 	m, err := Decode(message)

@@ -141,7 +141,7 @@ func (a Anthropic) Check(d *Double, body map[string]any) *Refusal {
 	return a.loop(messages, text(thinking["type"]) == "enabled")
 }
 
-// metadata checks who the user is said to be.
+// metadata checks the user in the metadata of a request.
 func (Anthropic) metadata(d *Double, given any) *Refusal {
 	if given == nil {
 		return nil

@@ -36,14 +36,14 @@ func APIs() []API {
 	}
 }
 
-// Loop is a Double that calls a tool twice at once, then once more, and then says "Good morning.", with a thought
+// Loop is a Double that calls a tool twice at once, then once more, and then responds "Good morning.", with a thought
 // before each response. A request that is sent again gets the same response.
 func (a API) Loop(tool, arguments string) *Double {
 	calls := func(id string) Part { return Part{Call: &Call{ID: id, Name: tool, Arguments: arguments}} }
 	return &Double{Dialect: a.Dialect, Repeats: true, Script: []Step{
-		{thought("sleep"), saidText("Let me rest."), calls("call_a"), calls("call_b")},
+		{thought("sleep"), textPart("Let me rest."), calls("call_a"), calls("call_b")},
 		{thought("dreams"), calls("call_c")},
-		{thought("words"), saidText("Good morning.")},
+		{thought("words"), textPart("Good morning.")},
 	}}
 }
 

@@ -9,7 +9,7 @@ import (
 // Chat plays Chat Completions of a server that thinks. Demands makes it DeepSeek's in thinking mode, which refuses a
 // message with tool calls without reasoning_content, an empty one included (api-docs.deepseek.com/guides/thinking_mode,
 // as quoted in github.com/anomalyco/opencode/issues/24722, 2026-04, with the words of issues/24083, 2026-04;
-// github.com/deepseek-ai/deepseek-harness/discussions/739, 2026-07). What it says of tool messages is from OpenAI's
+// github.com/deepseek-ai/deepseek-harness/discussions/739, 2026-07). Its rules for tool messages are from OpenAI's
 // description of the API (openai-go v3.96.0): they have texts alone, as have all messages but those of the user
 // (github.com/OpenHands/OpenHands/issues/7700, 2025-04; github.com/openai/openai-openapi/issues/523, 2026-02). Such
 // servers refuse what OpenAI has in addition (github.com/skye-harris/hass_local_openai_llm/issues/59, 2026-04). The
@@ -42,7 +42,7 @@ func refusedByChat(format string, args ...any) *Refusal {
 	}})}
 }
 
-// RefusesReasoning implements Dialect. Servers that do not know the field say this
+// RefusesReasoning implements Dialect. The text is that of servers that do not know the field
 // (github.com/janhq/jan/issues/8136, 2026-05).
 func (c Chat) RefusesReasoning() *Refusal {
 	return refusedByChat("'messages.1' : for 'role:assistant' the following must be satisfied"+

@@ -68,11 +68,11 @@ func toolLoop(t *testing.T, s Subject) {
 // conversation is that of a request, byte for byte but for the marks of a cache.
 func conversation(t *testing.T, s Subject, body []byte) []string {
 	t.Helper()
-	said, _, err := Fields(s.Dialect, body)
+	fields, _, err := Fields(s.Dialect, body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return said
+	return fields
 }
 
 // streams: how a stream comes does not matter, split at any byte.
@@ -103,7 +103,7 @@ func streams(t *testing.T, s Subject) {
 	}
 }
 
-// withoutReasoning: what no driver may do, the API refuses where its documentation says so.
+// withoutReasoning: the API refuses a request without its reasoning, where its documentation requires that.
 func withoutReasoning(t *testing.T, s Subject) {
 	refusal := s.Dialect.Check(&Double{Dialect: s.Dialect}, stripReasoning(t, s))
 	if refusal == nil || refusal.Status != http.StatusBadRequest {
@@ -195,8 +195,8 @@ func refusedReasoning(t *testing.T, s Subject) {
 	if !errors.As(err, &refused) || response != nil {
 		t.Fatalf("the driver returns %+v, %v", response, err)
 	}
-	var told *provider.Error
-	if !errors.As(err, &told) || told.Problem == "" {
+	var failure *provider.Error
+	if !errors.As(err, &failure) || failure.Problem == "" {
 		t.Errorf("the error %v does not say what the provider says", err)
 	}
 	c.step(t, p)
@@ -225,9 +225,9 @@ func tooMuchReasoning(t *testing.T, s Subject) {
 	c.step(t, p)
 }
 
-// steered: the user says something within the loop, and later.
+// steered: the user sends a message within the loop, and another later.
 func steered(t *testing.T, s Subject) {
-	p := s.play(t, append(loop(), Step{saidText("You are welcome.")})...)
+	p := s.play(t, append(loop(), Step{textPart("You are welcome.")})...)
 	c := newTalk()
 	c.step(t, p)
 	c.messages = append(c.messages, event.NewUserMessage("And in Ås?"))
@@ -243,7 +243,7 @@ func marked(t *testing.T, s Subject) {
 	p := s.play(t,
 		Step{Part{Text: "I look at the map.", Phase: "commentary"}, Part{Text: "It rains.", Phase: "final_answer"}},
 		Step{Part{Text: "I am still looking.", Phase: "commentary"}},
-		Step{saidText("You are welcome.")})
+		Step{textPart("You are welcome.")})
 	c := newTalk()
 	for range p.Double.Script {
 		c.step(t, p)
@@ -259,12 +259,12 @@ func marked(t *testing.T, s Subject) {
 	}
 }
 
-// identified: the provider can tell users apart where its API has a field for that, and others are not told (LLM-10).
+// identified: the request identifies the user where the API has a field for that, and only there (LLM-10).
 func identified(t *testing.T, s Subject) {
-	p := s.play(t, Step{saidText("Hello.")})
+	p := s.play(t, Step{textPart("Hello.")})
 	newTalk().step(t, p)
-	told := bytes.Contains(lastBody(p.Double), []byte(testUser))
-	if got := p.Double.User(); told != s.Identifies || s.Identifies != (got == testUser) {
+	failure := bytes.Contains(lastBody(p.Double), []byte(testUser))
+	if got := p.Double.User(); failure != s.Identifies || s.Identifies != (got == testUser) {
 		t.Errorf("the user is %q for the API, in %s", got, lastBody(p.Double))
 	}
 }
@@ -273,7 +273,7 @@ func identified(t *testing.T, s Subject) {
 // accepted.
 func expiredImage(t *testing.T, s Subject) {
 	const url = "https://example.org/ship.jpg"
-	p := s.play(t, Step{saidText("A ship.")}, Step{saidText("It was old.")})
+	p := s.play(t, Step{textPart("A ship.")}, Step{textPart("It was old.")})
 	c := newTalk()
 	image := event.Part{Type: event.PartImage, MediaType: "image/jpeg", URL: url}
 	c.messages[0].Content = append(c.messages[0].Content, image)
@@ -286,9 +286,9 @@ func expiredImage(t *testing.T, s Subject) {
 	if !errors.As(err, &refused) || refused.Unreadable || response != nil {
 		t.Fatalf("the driver returns %+v, %v", response, err)
 	}
-	var told *provider.Error
-	if !errors.As(err, &told) || told.Problem == "" || told.Transient() {
-		t.Errorf("the error is %+v", told)
+	var failure *provider.Error
+	if !errors.As(err, &failure) || failure.Problem == "" || failure.Transient() {
+		t.Errorf("the error is %+v", failure)
 	}
 	if _, names := s.Dialect.(Responses); refused.Names(url) != names {
 		t.Errorf("the address is named: %t", refused.Names(url))

@@ -17,7 +17,7 @@ type Step []Part
 
 // Part of a response: a thought, a text or a call.
 type Part struct {
-	// Thought is what the model thinks; Redacted hides it, where the API can.
+	// Thought is the model's reasoning; Redacted hides it, where the API can.
 	Thought  string
 	Redacted bool
 	Text     string
@@ -71,7 +71,7 @@ type Double struct {
 	account  string
 	minted   map[string]minted
 	returned map[string]bool
-	// user is who the last request said that the user is.
+	// user is the user that the last request names.
 	user string
 	// phases are the marks of the texts that it has given.
 	phases   map[string]string
@@ -220,7 +220,7 @@ func (d *Double) Returned() int {
 	return len(d.returned)
 }
 
-// User is who the last request said that the user is; empty where it did not say.
+// User returns the user that the last request names; empty for none.
 func (d *Double) User() string {
 	d.lock.Lock()
 	defer d.lock.Unlock()

@@ -47,12 +47,12 @@ func endsWithContext(t *testing.T, s Subject) {
 	t.Run("between two events that came together", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		told := 0
+		partials := 0
 		r := s.firstRequest()
-		r.OnPartial = func(model.Partial) { told++; cancel() }
+		r.OnPartial = func(model.Partial) { partials++; cancel() }
 		s.ends(ctx, t, Serve(t, Answer{Body: whole}).Client(), r, context.Canceled)
-		if told != 1 {
-			t.Errorf("it goes on for %d events", told)
+		if partials != 1 {
+			t.Errorf("it goes on for %d events", partials)
 		}
 	})
 	t.Run("at its deadline", func(t *testing.T) {
@@ -94,26 +94,26 @@ func (unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
 func noServer(t *testing.T, s Subject) {
 	r := s.firstRequest()
 	response, err := s.generate(t, &http.Client{Transport: unreachable{}}, r)
-	var told *provider.Error
-	if response != nil || !errors.As(err, &told) || !told.Transient() ||
+	var partials *provider.Error
+	if response != nil || !errors.As(err, &partials) || !partials.Transient() ||
 		model.CodeOf(err) != v1alpha1.ErrorCodeProviderUnavailable {
 		t.Errorf("Generate = %+v, %v", response, err)
 	}
-	TellsNothing(t, err, testKey, r.Messages[0].PlainText(), "Bearer")
+	CheckSecrets(t, err, testKey, r.Messages[0].PlainText(), "Bearer")
 }
 
 // progressReported: what has arrived is reported while it arrives: a text grows, and no text follows a call.
 func progressReported(t *testing.T, s Subject) {
 	p := s.play(t, loop()[0])
 	r, _ := newTalk().request(p, p.Name)
-	var heard []model.Partial
-	r.OnPartial = func(m model.Partial) { heard = append(heard, m) }
+	var partials []model.Partial
+	r.OnPartial = func(m model.Partial) { partials = append(partials, m) }
 	response, err := p.driver.Generate(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	texts, last := 0, model.Partial{}
-	for _, m := range heard {
+	for _, m := range partials {
 		if !strings.HasPrefix(m.Text, last.Text) || last.ToolCalls && !m.ToolCalls {
 			t.Errorf("after %+v comes %+v", last, m)
 		}

@@ -17,9 +17,9 @@ type Failure struct {
 	Status int
 	Header map[string]string
 	Body   string
-	// Code is the code of the error, and Says its text; empty if any text will do.
+	// Code is the code of the error, and Text its text; empty if any text will do.
 	Code v1alpha1.ErrorCode
-	Says string
+	Text string
 	// After is when the server permits another request, and Again reports whether one may succeed.
 	After time.Duration
 	Again bool
@@ -38,18 +38,18 @@ func (f Failure) Check(t *testing.T, generate func(*Server) (*model.Response, er
 	if code := model.CodeOf(err); code != f.Code {
 		t.Errorf("%q has the code %s, want %s", err, code, f.Code)
 	}
-	if f.Says != "" && err.Error() != f.Says {
-		t.Errorf("the error is %q, want %q", err, f.Says)
+	if f.Text != "" && err.Error() != f.Text {
+		t.Errorf("the error is %q, want %q", err, f.Text)
 	}
 	var own *provider.Error
 	if !errors.As(err, &own) || own.RetryAfter != f.After || own.Transient() != f.Again {
 		t.Errorf("the error is %+v, want transient %t after %s", err, f.Again, f.After)
 	}
-	TellsNothing(t, err, secrets...)
+	CheckSecrets(t, err, secrets...)
 }
 
-// TellsNothing fails the test when an error shows a secret or an address, however it is printed.
-func TellsNothing(t *testing.T, err error, secrets ...string) {
+// CheckSecrets fails the test when an error shows a secret or an address, however it is printed.
+func CheckSecrets(t *testing.T, err error, secrets ...string) {
 	t.Helper()
 	for ; err != nil; err = errors.Unwrap(err) {
 		for _, secret := range append(secrets, "https://") {
@@ -63,7 +63,7 @@ func TellsNothing(t *testing.T, err error, secrets ...string) {
 	}
 }
 
-// fails: what a status says by itself, at a provider or at a gateway before it.
+// fails: the meaning of a status alone, from a provider or from a gateway before it.
 func fails(t *testing.T, s Subject) {
 	r := s.firstRequest()
 	question := r.Messages[0].PlainText()

@@ -75,7 +75,7 @@ func (Responses) Stream(d *Double, s Step) string {
 		"output": []any{},
 	}
 	all := []map[string]any{{"type": "response.created", "response": about}}
-	say := func(index int, kind string, fields map[string]any) {
+	add := func(index int, kind string, fields map[string]any) {
 		fields["type"], fields["output_index"], fields["sequence_number"] = "response."+kind, index, len(all)
 		all = append(all, fields)
 	}
@@ -85,7 +85,7 @@ func (Responses) Stream(d *Double, s Step) string {
 		case p.Thought != "" || p.Redacted:
 			id := fmt.Sprintf("rs_%d", i)
 			item = map[string]any{"type": "reasoning", "id": id, "summary": []any{}}
-			say(i, "output_item.added", map[string]any{"item": item})
+			add(i, "output_item.added", map[string]any{"item": item})
 			item = map[string]any{"type": "reasoning", "id": id, "summary": []any{}, "encrypted_content": d.mint(id)}
 			if len(p.Thought) > 1<<16 {
 				item["summary"] = []any{map[string]any{"type": "summary_text", "text": p.Thought}}
@@ -94,10 +94,10 @@ func (Responses) Stream(d *Double, s Step) string {
 			item = map[string]any{
 				"type": "function_call", "id": fmt.Sprintf("fc_%d", i), "call_id": p.Call.ID, "name": p.Call.Name, "arguments": "",
 			}
-			say(i, "output_item.added", map[string]any{"item": item})
+			add(i, "output_item.added", map[string]any{"item": item})
 			half := len(p.Call.Arguments) / 2
-			say(i, "function_call_arguments.delta", map[string]any{"delta": p.Call.Arguments[:half]})
-			say(i, "function_call_arguments.delta", map[string]any{"delta": p.Call.Arguments[half:]})
+			add(i, "function_call_arguments.delta", map[string]any{"delta": p.Call.Arguments[:half]})
+			add(i, "function_call_arguments.delta", map[string]any{"delta": p.Call.Arguments[half:]})
 			item = map[string]any{
 				"type": "function_call", "id": fmt.Sprintf("fc_%d", i), "call_id": p.Call.ID, "name": p.Call.Name,
 				"arguments": p.Call.Arguments, "status": "completed",
@@ -109,13 +109,13 @@ func (Responses) Stream(d *Double, s Step) string {
 				item["phase"] = p.Phase
 				d.mark(p.Text, p.Phase)
 			}
-			say(i, "output_item.added", map[string]any{"item": maps.Clone(item)})
-			say(i, "output_text.delta", map[string]any{"item_id": id, "content_index": 0, "delta": p.Text})
+			add(i, "output_item.added", map[string]any{"item": maps.Clone(item)})
+			add(i, "output_text.delta", map[string]any{"item_id": id, "content_index": 0, "delta": p.Text})
 			item["status"], item["content"] = "completed", []any{
 				map[string]any{"type": "output_text", "text": p.Text, "annotations": []any{}},
 			}
 		}
-		say(i, "output_item.done", map[string]any{"item": item})
+		add(i, "output_item.done", map[string]any{"item": item})
 	}
 	return named(append(all, map[string]any{"type": "response.completed", "response": map[string]any{
 		"id": "resp_1", "object": "response", "model": "gpt-test", "status": "completed", "output": []any{},

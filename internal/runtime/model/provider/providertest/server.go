@@ -1,6 +1,6 @@
 // Package providertest plays model providers for the tests of drivers: a server that records what it is asked and
 // answers by script, with streams that may break off, and doubles of the providers' APIs that refuse what the providers
-// document that they refuse. Conform and Pairs are what every driver must pass against the double of its API.
+// document that they refuse. Every driver must pass Conform and Pairs against the double of its API.
 package providertest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// Answer is what the server says to one request.
+// Answer is the server's response to one request.
 type Answer struct {
 	// Status of HTTP; 0 is 200.
 	Status int
@@ -33,7 +33,7 @@ type Answer struct {
 	Hold bool
 }
 
-// Request is what the server was asked.
+// Request is a request that the server has received.
 type Request struct {
 	// Method of HTTP.
 	Method string

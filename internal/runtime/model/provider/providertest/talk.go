@@ -38,7 +38,7 @@ const (
 	testUser = "0123456789abcdef0123456789abcdef"
 )
 
-// tools are what the models may call.
+// tools are the tools that the models may call.
 var tools = []model.ToolDefinition{
 	{
 		Name:        "look",
@@ -171,7 +171,7 @@ func lastBody(d *Double) []byte {
 
 // thought, looks and so on are parts of scripts.
 func thought(about string) Part { return Part{Thought: "I think about " + about + "."} }
-func saidText(text string) Part { return Part{Text: text} }
+func textPart(text string) Part { return Part{Text: text} }
 func lookup(id, at string) Part {
 	return Part{Call: &Call{ID: id, Name: "look", Arguments: `{"at":` + encoded(at) + `}`}}
 }
