@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -15,8 +16,9 @@ type layered struct {
 	layer     v1alpha1.ConfigLayer
 }
 
-// foldHooks sets the hooks of all layers, the highest one's first (HOOK-06).
-func (r *Resolved) foldHooks(layers []layered) {
+// foldHooks sets the hooks of all layers, the highest one's first (HOOK-06), and checks whether they can run. The error
+// is that of the context.
+func (r *Resolved) foldHooks(ctx context.Context, namespace string, layers []layered) error {
 	contributions := make([]hook.Contribution, len(layers))
 	for i, l := range layers {
 		contributions[i] = hook.Contribution{Namespace: l.namespace, Muted: l.layer.DisabledHooks}
@@ -25,6 +27,19 @@ func (r *Resolved) foldHooks(layers []layered) {
 		}
 	}
 	r.Hooks, r.mutedAbove = hook.Finalize(contributions), hook.MutedAbove(contributions)
+	r.invalidHooks = nil
+	for i := range r.Hooks {
+		s := &r.Hooks[i]
+		err := check.Hook(ctx, namespace, s)
+		if ctx.Err() != nil {
+			return fmt.Errorf("checking hook %q: %w", s.ID, ctx.Err())
+		}
+		if err != nil {
+			r.invalidHooks = append(r.invalidHooks, fmt.Sprintf("Hook %q is invalid: %v. Correct it, or remove it from hooks.",
+				s.ID, err))
+		}
+	}
+	return nil
 }
 
 // specOf is a hook of a layer in the form of the runtime.
@@ -84,12 +99,8 @@ func eventOf(e v1alpha1.HookEvent) hook.Event {
 // the one that guards something.
 func (r *Resolved) hookProblem() (reason, message string) {
 	var all Problems
-	for i := range r.Hooks {
-		s := &r.Hooks[i]
-		if err := check.Hook(s); err != nil {
-			all.Add(v1alpha1.ReasonHookInvalid, fmt.Sprintf("Hook %q is invalid: %v. Correct it, or remove it from hooks.",
-				s.ID, err))
-		}
+	for _, message := range r.invalidHooks {
+		all.Add(v1alpha1.ReasonHookInvalid, message)
 	}
 	if len(r.mutedAbove) > 0 {
 		all.Add(v1alpha1.ReasonHookInvalid, fmt.Sprintf("disabledHooks names hooks of a higher layer, which only that layer "+

@@ -55,6 +55,8 @@ type Resolved struct {
 
 	// mutedAbove are the ids of hooks that a layer disables in vain.
 	mutedAbove []string
+	// invalidHooks are why hooks cannot run, and what to do.
+	invalidHooks []string
 }
 
 // Resolve reads the configuration of the Session: its chain of Harnesses, its Agent, and the Models and Tools that the
@@ -79,7 +81,10 @@ func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Re
 	if r.Agent != nil {
 		layers = append(layers, layered{hook.AgentLayer(r.Agent.Name), r.Agent.Spec.ConfigLayer})
 	}
-	r.foldHooks(append(layers, layered{hook.SessionLayer, session.Spec.ConfigLayer}))
+	layers = append(layers, layered{hook.SessionLayer, session.Spec.ConfigLayer})
+	if err := r.foldHooks(ctx, session.Namespace, layers); err != nil {
+		return nil, err
+	}
 	if r.Models, err = source.Models(ctx); err != nil {
 		return nil, err
 	}
@@ -89,7 +94,10 @@ func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Re
 // ResolveAgent reads the objects that the layer of an Agent names, as Resolve does for a Session.
 func ResolveAgent(ctx context.Context, source Source, agent *v1alpha1.Agent) (*Resolved, error) {
 	r := &Resolved{Part: true, AgentName: agent.Name, Agent: agent, Effective: Fold(agent.Spec.ConfigLayer)}
-	r.foldHooks([]layered{{hook.AgentLayer(agent.Name), agent.Spec.ConfigLayer}})
+	err := r.foldHooks(ctx, agent.Namespace, []layered{{hook.AgentLayer(agent.Name), agent.Spec.ConfigLayer}})
+	if err != nil {
+		return nil, err
+	}
 	if err := r.readModel(ctx, source); err != nil {
 		return nil, err
 	}
@@ -104,7 +112,9 @@ func ResolveHarness(ctx context.Context, source Source, leaf *v1alpha1.Harness) 
 		return nil, err
 	}
 	r.Effective = Fold(folded...)
-	r.foldHooks(r.layers())
+	if err := r.foldHooks(ctx, leaf.Namespace, r.layers()); err != nil {
+		return nil, err
+	}
 	if err := r.readModel(ctx, source); err != nil {
 		return nil, err
 	}

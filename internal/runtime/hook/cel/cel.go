@@ -10,17 +10,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/env"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"k8s.io/utils/lru"
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
-	"github.com/capstan-dev/capstan/internal/runtime/pattern"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/kept"
 )
 
 const (
@@ -28,22 +26,14 @@ const (
 	costLimit = 1_000_000
 	// maxTime is the longest evaluation. A loop whose body is a constant costs nothing.
 	maxTime = time.Second
-	// maxDepth is how deeply an expression may be nested.
-	maxDepth = 32
-	// maxPrograms is how many compiled expressions are kept, and how many regular expressions.
-	maxPrograms = 256
-	// maxPatternUnits and maxMatchWork bound regular expressions, as hook.Matcher does.
-	maxPatternUnits = 500
-	maxMatchWork    = 20_000_000
+	// maxKeptBytes is the most memory of compiled expressions that are kept.
+	maxKeptBytes = 16 << 20
 )
 
 // Executor runs expressions. It keeps what it has compiled. It is safe for concurrent use.
 type Executor struct {
 	env      *cel.Env
-	programs *lru.Cache
-	patterns *lru.Cache
-	// compiling makes one expression after the other wait: compiling takes more memory than evaluating.
-	compiling sync.Mutex
+	programs *kept.Values[compiled]
 }
 
 // New returns an Executor.
@@ -51,7 +41,7 @@ func New() (*Executor, error) {
 	subset := env.NewLibrarySubset().
 		AddExcludedMacros("map", "filter").
 		AddExcludedFunctions(env.NewFunction("matches"))
-	e := &Executor{programs: lru.New(maxPrograms), patterns: lru.New(maxPrograms)}
+	e := &Executor{programs: kept.New[compiled](maxKeptBytes)}
 	var err error
 	e.env, err = cel.NewCustomEnv(
 		cel.StdLib(cel.StdLibSubset(subset)),
@@ -62,12 +52,11 @@ func New() (*Executor, error) {
 		cel.Variable("data", cel.MapType(cel.StringType, cel.DynType)),
 		cel.Function("matches",
 			cel.Overload("bounded_matches", []*cel.Type{cel.StringType, cel.StringType}, cel.BoolType,
-				cel.BinaryBinding(e.matches)),
+				cel.BinaryBinding(matches)),
 			cel.MemberOverload("bounded_string_matches", []*cel.Type{cel.StringType, cel.StringType}, cel.BoolType,
-				cel.BinaryBinding(e.matches))),
+				cel.BinaryBinding(matches))),
 		cel.ParserRecursionLimit(maxDepth),
 		cel.ParserExpressionSizeLimit(hook.MaxExpressionBytes),
-		cel.ASTValidators(cel.ValidateComprehensionNestingLimit(maxNesting)),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("preparing CEL: %w", err)
@@ -75,18 +64,15 @@ func New() (*Executor, error) {
 	return e, nil
 }
 
-// maxNesting is how deeply macros over lists may be nested.
-const maxNesting = 3
-
-// Check returns why an expression cannot be compiled; nil if it can.
-func (e *Executor) Check(expression string) error {
-	_, err := e.program(expression)
+// Check returns why an expression of a namespace cannot be compiled; nil if it can.
+func (e *Executor) Check(ctx context.Context, namespace, expression string) error {
+	_, err := e.program(ctx, namespace, expression)
 	return err
 }
 
 // Run evaluates the expression of a hook. It implements hook.Executor.
 func (e *Executor) Run(ctx context.Context, c hook.Call) hook.Outcome {
-	program, err := e.program(c.Spec.CEL.Expression)
+	program, err := e.program(ctx, c.Identity.Namespace, c.Spec.CEL.Expression)
 	if err != nil {
 		return hook.Fail("compiling the expression: %v", err)
 	}
@@ -109,76 +95,6 @@ func (e *Executor) Run(ctx context.Context, c hook.Call) hook.Outcome {
 		return hook.Fail("evaluating the expression: %v", err)
 	}
 	return outcome(value)
-}
-
-// compiled is a kept expression, or why it cannot be compiled.
-type compiled struct {
-	program cel.Program
-	err     error
-}
-
-func (e *Executor) program(expression string) (cel.Program, error) {
-	if kept, ok := e.programs.Get(expression); ok {
-		c := kept.(compiled) //nolint:forcetypeassert // Only this function adds to the cache.
-		return c.program, c.err
-	}
-	e.compiling.Lock()
-	defer e.compiling.Unlock()
-	var c compiled
-	c.program, c.err = e.compile(expression)
-	e.programs.Add(expression, c)
-	return c.program, c.err
-}
-
-func (e *Executor) compile(expression string) (cel.Program, error) {
-	if len(expression) > hook.MaxExpressionBytes {
-		return nil, fmt.Errorf("the expression has %d bytes; the maximum is %d", len(expression), hook.MaxExpressionBytes)
-	}
-	ast, issues := e.env.Compile(expression)
-	if err := issues.Err(); err != nil {
-		return nil, fmt.Errorf("the expression is invalid: %.1000s", err.Error())
-	}
-	switch kind := ast.OutputType().Kind(); kind {
-	case types.BoolKind, types.StringKind, types.MapKind, types.DynKind, types.NullTypeKind:
-	default:
-		return nil, fmt.Errorf("the expression yields %s; it must yield true, false, a reason to block, or a map with a "+
-			"decision", ast.OutputType())
-	}
-	return e.env.Program(ast,
-		cel.CostLimit(costLimit),
-		cel.CostTracking(costs{e}),
-		cel.InterruptCheckFrequency(100),
-		cel.CustomDecoratorV2(guarded),
-	)
-}
-
-// matches is the function of that name, for patterns and texts that are not too large.
-func (e *Executor) matches(text, source ref.Val) ref.Val {
-	t, ok := text.(types.String)
-	s, also := source.(types.String)
-	if !ok || !also {
-		return types.MaybeNoSuchOverloadErr(text)
-	}
-	p, err := e.pattern(string(s))
-	if err != nil {
-		return types.NewErr("%v", err)
-	}
-	matched, err := p.Match(string(t), maxMatchWork)
-	if err != nil {
-		return types.NewErr("%v", err)
-	}
-	return types.Bool(matched)
-}
-
-func (e *Executor) pattern(source string) (*pattern.Pattern, error) {
-	if kept, ok := e.patterns.Get(source); ok {
-		return kept.(*pattern.Pattern), nil //nolint:forcetypeassert // Only this function adds to the cache.
-	}
-	p, err := pattern.Compile(source, maxPatternUnits)
-	if err == nil {
-		e.patterns.Add(source, p)
-	}
-	return p, err
 }
 
 // outcome is what the value of an expression stands for: true and null allow, false blocks, a text blocks with this

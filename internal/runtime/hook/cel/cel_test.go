@@ -167,14 +167,14 @@ func TestNoExpressionStopsTheManager(t *testing.T) {
 
 func TestAnExpressionIsCompiledOnce(t *testing.T) {
 	e := newExecutor(t)
-	first, err := e.program("true")
+	first, err := e.program(t.Context(), "ns", "true")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := e.program("true"); err != nil || second != first {
+	if second, err := e.program(t.Context(), "ns", "true"); err != nil || second != first {
 		t.Errorf("it was compiled again: %v", err)
 	}
-	if err := e.Check("data."); err == nil {
+	if err := e.Check(t.Context(), "ns", "data."); err == nil {
 		t.Error("an invalid expression passes")
 	}
 }

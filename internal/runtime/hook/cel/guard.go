@@ -15,7 +15,7 @@ import (
 )
 
 // guarded replaces the operators whose work the cost limit does not bound.
-func guarded(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+func (p patterns) guarded(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := i.(interpreter.InterpretableCall)
 	if !ok || len(call.Args()) != 2 {
 		return i, nil
@@ -30,6 +30,11 @@ func guarded(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error)
 		apply = in
 	case operators.Add:
 		apply = add
+	case "matches":
+		if err := p.add(call); err != nil {
+			return nil, err
+		}
+		apply = p.matches
 	default:
 		return i, nil
 	}
@@ -97,7 +102,7 @@ func add(left, right ref.Val) ref.Val {
 }
 
 // costs is what calls cost. That of cel-go is 1 for a call whose operands have no known type, however large they are.
-type costs struct{ *Executor }
+type costs struct{ patterns }
 
 const (
 	// bytesPerUnit is how many bytes of text are read for one unit, and workPerUnit how many instructions times bytes
@@ -124,9 +129,7 @@ func (c costs) CallCost(function, _ string, args []ref.Val, result ref.Val) *uin
 	case function == "matches" && len(args) == 2:
 		cost += compileCost
 		if source, ok := args[1].(types.String); ok {
-			if p, err := c.pattern(string(source)); err == nil {
-				cost += p.Work(int(textBytes(args[0]))) / workPerUnit //nolint:gosec // The length of a text is an int.
-			}
+			cost += c.work(string(source), textBytes(args[0])) / workPerUnit
 		}
 	}
 	return &cost

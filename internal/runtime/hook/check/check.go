@@ -3,13 +3,13 @@
 package check
 
 import (
+	"context"
 	"sync"
-
-	"k8s.io/utils/lru"
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/cel"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/kept"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/webhook"
 )
 
@@ -21,29 +21,25 @@ func Expressions() (*cel.Executor, error) {
 	return expressions()
 }
 
-// maxScripts is how many scripts are known at a time to be valid or not.
-const maxScripts = 256
+// maxScriptBytes is the most memory of scripts that are known to be valid or not.
+const maxScriptBytes = 8 << 20
 
-var (
-	scripts = lru.New(maxScripts)
-	// parsing makes one script after the other wait: a nested one takes some memory.
-	parsing sync.Mutex
-)
+var scripts = kept.New[invalid](maxScriptBytes)
 
-// Hook returns why a hook cannot run; nil if it can.
-func Hook(s *hook.Spec) error {
+// Hook returns why a hook of a namespace cannot run; nil if it can. With a context that ends it returns that.
+func Hook(ctx context.Context, namespace string, s *hook.Spec) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
 	switch {
 	case s.Bash != nil:
-		return script(s.Bash.Command)
+		return script(ctx, namespace, s.Bash.Command)
 	case s.CEL != nil:
 		executor, err := Expressions()
 		if err != nil {
 			return err
 		}
-		return executor.Check(s.CEL.Expression)
+		return executor.Check(ctx, namespace, s.CEL.Expression)
 	default:
 		return webhook.Check(s.Webhook)
 	}
@@ -52,13 +48,16 @@ func Hook(s *hook.Spec) error {
 // invalid is why a script cannot run.
 type invalid struct{ err error }
 
-func script(command string) error {
-	if kept, ok := scripts.Get(command); ok {
-		return kept.(invalid).err //nolint:forcetypeassert // Only this function adds to the cache.
+func script(ctx context.Context, namespace, command string) error {
+	known, err := scripts.Of(ctx, namespace, command, func(text string) (invalid, int64) {
+		err := shell.Check(text)
+		if err == nil {
+			return invalid{}, 0
+		}
+		return invalid{err}, int64(len(err.Error()))
+	})
+	if err != nil {
+		return err
 	}
-	parsing.Lock()
-	defer parsing.Unlock()
-	err := shell.Check(command)
-	scripts.Add(command, invalid{err})
-	return err
+	return known.err
 }
