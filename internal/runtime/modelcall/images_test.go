@@ -9,36 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+	"github.com/capstan-dev/capstan/internal/testing/images"
 )
-
-// addresses are the images in a request, in order.
-func addresses(r model.Request) []string {
-	var urls []string
-	for _, m := range r.Messages {
-		for _, image := range m.Images() {
-			urls = append(urls, image.URL)
-		}
-	}
-	return urls
-}
-
-// expires makes the provider refuse every request with an image at one of some addresses. names reports whether it
-// names the address.
-func (b *bench) expires(names bool, expired ...string) {
-	b.answer = func(r model.Request) (*model.Response, error) {
-		for _, url := range addresses(r) {
-			if slices.Contains(expired, url) {
-				said := "Timeout while downloading"
-				if names {
-					said += " " + url
-				}
-				err := provider.WithProblem(provider.StatusError("Test", "m", 400, 0, "invalid_value"), said)
-				return nil, provider.WithImage(err, said, []string{"while downloading"}, nil)
-			}
-		}
-		return &model.Response{Text: "I see."}, nil
-	}
-}
 
 // look calls a Model for a message with images.
 func (b *bench) look(images ...event.Part) Result {
@@ -66,10 +38,10 @@ const ship, harbour = "https://example.org/ship.png", "https://example.org/harbo
 
 func TestOnlyTheImageThatTheProviderNamesIsLeftOut(t *testing.T) {
 	b := newBench(t)
-	b.expires(true, harbour)
+	b.answer = images.Expire(true, harbour)
 	if got := b.look(pictures(ship, harbour)...); got.Err != nil ||
-		!slices.Equal(addresses(b.requests[len(b.requests)-1]), []string{ship}) {
-		t.Errorf("%v with %v", got.Err, addresses(b.requests[len(b.requests)-1]))
+		!slices.Equal(images.Addresses(b.requests[len(b.requests)-1]), []string{ship}) {
+		t.Errorf("%v with %v", got.Err, images.Addresses(b.requests[len(b.requests)-1]))
 	}
 	// Of many, one after the other is left out only a few times.
 	var many []string
@@ -77,7 +49,7 @@ func TestOnlyTheImageThatTheProviderNamesIsLeftOut(t *testing.T) {
 		many = append(many, ship+strings.Repeat("x", i))
 	}
 	b = newBench(t)
-	b.expires(true, many...)
+	b.answer = images.Expire(true, many...)
 	if got := b.look(pictures(many...)...); got.Err != nil || len(b.requests) != 6 || len(got.ImagesLeftOut) != 10 {
 		t.Errorf("called %d times: %+v", len(b.requests), got)
 	}
@@ -85,7 +57,7 @@ func TestOnlyTheImageThatTheProviderNamesIsLeftOut(t *testing.T) {
 
 func TestAnImageThatIsFetchedAtTheSecondTryStays(t *testing.T) {
 	b := newBench(t)
-	b.expires(false, ship)
+	b.answer = images.Expire(false, ship)
 	refuses := b.answer
 	b.answer = func(r model.Request) (*model.Response, error) {
 		if len(b.requests) == 1 {
@@ -95,8 +67,8 @@ func TestAnImageThatIsFetchedAtTheSecondTryStays(t *testing.T) {
 	}
 	got := b.look(pictures(ship)...)
 	if got.Err != nil || len(got.ImagesLeftOut) != 0 || got.Message(nil).Metadata != nil ||
-		!slices.Equal(addresses(b.requests[1]), []string{ship}) {
-		t.Errorf("the result is %+v, the second request shows %v", got, addresses(b.requests[1]))
+		!slices.Equal(images.Addresses(b.requests[1]), []string{ship}) {
+		t.Errorf("the result is %+v, the second request shows %v", got, images.Addresses(b.requests[1]))
 	}
 }
 
@@ -104,7 +76,7 @@ func TestAnImageThatIsFetchedAtTheSecondTryStays(t *testing.T) {
 func TestAnImageThatCannotBeReadIsLeftOutAtOnce(t *testing.T) {
 	b := newBench(t)
 	b.answer = func(r model.Request) (*model.Response, error) {
-		if len(addresses(r)) > 0 {
+		if len(images.Addresses(r)) > 0 {
 			err := provider.StatusError("Test", "m", 400, 0, "")
 			return nil, provider.WithImage(err, "Could not process image", nil, []string{"could not process image"})
 		}
@@ -135,13 +107,13 @@ func TestARefusalThatNoImageExplainsIsAFailure(t *testing.T) {
 
 func TestTheImagesBeforeTheMessageAreLeftOutFirst(t *testing.T) {
 	b := newBench(t)
-	b.expires(false, ship)
+	b.answer = images.Expire(false, ship)
 	before, input := event.NewUserMessage("Look."), event.NewUserMessage("Look again.")
 	before.Content = append(before.Content, pictures(ship)...)
 	input.Content = append(input.Content, pictures(harbour)...)
 	r := request([]event.Message{before, input}, named("m"))
 	r.Input = input.ID
-	if _, err := b.call(r); err != nil || !slices.Equal(addresses(b.requests[2]), []string{harbour}) {
-		t.Errorf("the last request shows %v, %v", addresses(b.requests[len(b.requests)-1]), err)
+	if _, err := b.call(r); err != nil || !slices.Equal(images.Addresses(b.requests[2]), []string{harbour}) {
+		t.Errorf("the last request shows %v, %v", images.Addresses(b.requests[len(b.requests)-1]), err)
 	}
 }

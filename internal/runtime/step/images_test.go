@@ -9,40 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/runtime/event"
-	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/testing/images"
 )
-
-// addresses are the images in a request, in order.
-func addresses(r model.Request) []string {
-	var urls []string
-	for _, m := range r.Messages {
-		for _, image := range m.Images() {
-			urls = append(urls, image.URL)
-		}
-	}
-	return urls
-}
-
-// expires makes the provider refuse every request with an image at one of some addresses. names reports whether it
-// names the address.
-func (b *bench) expires(names bool, expired ...string) {
-	b.answer = func(r model.Request) (*model.Response, error) {
-		for _, url := range addresses(r) {
-			if slices.Contains(expired, url) {
-				said := "Timeout while downloading"
-				if names {
-					said += " " + url
-				}
-				err := provider.WithProblem(provider.StatusError("Test", "m", 400, 0, "invalid_value"), said)
-				return nil, provider.WithImage(err, said, []string{"while downloading"}, nil)
-			}
-		}
-		return &model.Response{Text: "I see."}, nil
-	}
-}
 
 // look runs a Turn of one step whose message has images, behind the Turns before it.
 func (b *bench) look(name string, images ...event.Part) (turnstate.Turn, []event.LLMGeneration) {
@@ -74,16 +44,16 @@ const ship, harbour = "https://example.org/ship.png", "https://example.org/harbo
 func TestAnImageThatCannotBeFetchedIsReplacedByANote(t *testing.T) {
 	b := newBench(t)
 	pauses := b.pausing()
-	b.expires(false)
+	b.answer = images.Expire(false)
 	b.look("demo-1", pictures(ship)...)
-	b.expires(false, ship)
+	b.answer = images.Expire(false, ship)
 	turn, all := b.look("demo-2", pictures(harbour)...)
 	if turn.Progress.Output != "I see." || len(b.asked) != 3 {
 		t.Fatalf("asked %d times: %+v", len(b.asked), turn.Progress)
 	}
-	if !slices.Equal(addresses(b.asked[1]), []string{ship, harbour}) ||
-		!slices.Equal(addresses(b.asked[2]), []string{harbour}) {
-		t.Errorf("the model is shown %v and %v", addresses(b.asked[1]), addresses(b.asked[2]))
+	if !slices.Equal(images.Addresses(b.asked[1]), []string{ship, harbour}) ||
+		!slices.Equal(images.Addresses(b.asked[2]), []string{harbour}) {
+		t.Errorf("the model is shown %v and %v", images.Addresses(b.asked[1]), images.Addresses(b.asked[2]))
 	}
 	if !slices.Equal(*pauses, []time.Duration{time.Second}) {
 		t.Errorf("the pauses are %v", *pauses)
@@ -92,12 +62,12 @@ func TestAnImageThatCannotBeFetchedIsReplacedByANote(t *testing.T) {
 		t.Errorf("the journal has %+v", all)
 	}
 	b.look("demo-3")
-	if len(b.asked) != 1 || !slices.Equal(addresses(b.asked[0]), []string{harbour}) ||
+	if len(b.asked) != 1 || !slices.Equal(images.Addresses(b.asked[0]), []string{harbour}) ||
 		!strings.Contains(b.asked[0].Messages[0].PlainText(), "could not read this image") {
 		t.Errorf("the next Turn asks %d times, with %+v", len(b.asked), b.asked[0].Messages)
 	}
 	inspected, err := b.Inspect(t.Context(), session, "", with())
-	if err != nil || !slices.Equal(addresses(inspected), []string{harbour}) || inspected.User != b.asked[0].User {
+	if err != nil || !slices.Equal(images.Addresses(inspected), []string{harbour}) || inspected.User != b.asked[0].User {
 		t.Errorf("the next request would be %+v, %v", inspected, err)
 	}
 	if got := b.transcript()[0].Images(); len(got) != 1 || got[0].URL != ship {

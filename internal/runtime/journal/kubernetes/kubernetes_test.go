@@ -3,63 +3,31 @@ package kubernetes_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
+	"github.com/capstan-dev/capstan/internal/testing/apiserver"
 )
 
 var config *rest.Config
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	log.SetLogger(logr.Discard())
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(
-			os.Stderr,
-			"KUBEBUILDER_ASSETS is not set: these tests need a directory with etcd and kube-apiserver in it.",
-		)
-		return 1
-	}
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "..", "config", "crd", "bases")},
-		ErrorIfCRDPathMissing: true,
-	}
-	var err error
-	if config, err = environment.Start(); err != nil {
-		fmt.Fprintf(os.Stderr, "starting the API server: %v\n", err)
-		return 1
-	}
-	config.QPS, config.Burst = -1, -1
-	code := m.Run()
-	if err := environment.Stop(); err != nil {
-		fmt.Fprintf(os.Stderr, "stopping the API server: %v\n", err)
-		return 1
-	}
-	return code
+	os.Exit(apiserver.Run(m, func(c *rest.Config) { config = c }))
 }
 
 func newStore(t *testing.T) journal.Store {
@@ -69,19 +37,6 @@ func newStore(t *testing.T) journal.Store {
 		t.Fatal(err)
 	}
 	return store
-}
-
-func newClient(t *testing.T) client.Client {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 func TestKubernetesIsALog(t *testing.T) {
@@ -105,7 +60,7 @@ func TestAnEntryIsOwnedByItsSessionAndNamedByItsOrdinal(t *testing.T) {
 		t.Fatalf("the name is %q", name)
 	}
 	var got v1alpha1.JournalEntry
-	if err := newClient(t).Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &got); err != nil {
+	if err := apiserver.NewClient(t, config).Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &got); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.OwnerReferences) != 1 || len(got.Labels) != 0 || len(got.Finalizers) != 0 {
@@ -127,7 +82,7 @@ func TestNamesOfSessionsDoNotMeet(t *testing.T) {
 }
 
 func TestWhatTheAPIServerRefusesIsARefusal(t *testing.T) {
-	c := newClient(t)
+	c := apiserver.NewClient(t, config)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "ends-"}}
 	if err := c.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
@@ -163,7 +118,7 @@ func TestWhatTheAPIServerRefusesIsARefusal(t *testing.T) {
 }
 
 func TestADryRunFindsAQuotaAndWritesNothing(t *testing.T) {
-	c := newClient(t)
+	c := apiserver.NewClient(t, config)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "quota-"}}
 	if err := c.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)

@@ -6,62 +6,31 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
+	"github.com/capstan-dev/capstan/internal/testing/apiserver"
 )
 
 var config *rest.Config
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	log.SetLogger(logr.Discard())
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(
-			os.Stderr,
-			"KUBEBUILDER_ASSETS is not set: these tests need a directory with etcd and kube-apiserver in it.",
-		)
-		return 1
-	}
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join("..", "..", "..", "..", "config", "crd", "bases")},
-		ErrorIfCRDPathMissing: true,
-	}
-	var err error
-	if config, err = environment.Start(); err != nil {
-		fmt.Fprintf(os.Stderr, "starting the API server: %v\n", err)
-		return 1
-	}
-	config.QPS, config.Burst = -1, -1
-	code := m.Run()
-	if err := environment.Stop(); err != nil {
-		fmt.Fprintf(os.Stderr, "stopping the API server: %v\n", err)
-		return 1
-	}
-	return code
+	os.Exit(apiserver.Run(m, func(c *rest.Config) { config = c }))
 }
 
 func newObjects(t *testing.T) record.Objects {
@@ -76,19 +45,6 @@ func objectsOn(t *testing.T, config *rest.Config) record.Objects {
 		t.Fatal(err)
 	}
 	return objects
-}
-
-func newClient(t *testing.T) client.Client {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 func newNamespace(t *testing.T, c client.Client) *corev1.Namespace {
@@ -117,7 +73,7 @@ func TestKubernetesIsAStore(t *testing.T) {
 
 // The garbage collector of the cluster deletes Records when their owner is gone.
 func TestEveryRecordIsOwnedByItsSession(t *testing.T) {
-	c := newClient(t)
+	c := apiserver.NewClient(t, config)
 	scope := scopeIn(newNamespace(t, c).Name, "demo")
 	if _, err := record.New(newObjects(t), record.Options{}).Apply(t.Context(), scope, writing("/a")); err != nil {
 		t.Fatal(err)
@@ -162,7 +118,7 @@ func deleted(ctx context.Context, c client.Client, namespace string) error {
 
 // Operations on a namespace that is being deleted end at once, and nothing is left of them.
 func TestANamespaceIsDeletedUnderLoad(t *testing.T) {
-	c := newClient(t)
+	c := apiserver.NewClient(t, config)
 	namespace := newNamespace(t, c)
 	store := record.New(newObjects(t), record.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -233,7 +189,7 @@ func TestWhatTheAPIServerRefusesIsRefused(t *testing.T) {
 }
 
 func TestAQuotaIsARefusal(t *testing.T) {
-	c := newClient(t)
+	c := apiserver.NewClient(t, config)
 	namespace := newNamespace(t, c)
 	most := corev1.ResourceList{"count/records.capstan.dev": resource.MustParse("0")}
 	quota := &corev1.ResourceQuota{
