@@ -5,7 +5,7 @@ import (
 )
 
 // HookEvent is the point of a Turn at which a hook runs.
-// +kubebuilder:validation:Enum=UserPromptSubmit;PreToolUse
+// +kubebuilder:validation:Enum=UserPromptSubmit;PreToolUse;TurnEnd
 type HookEvent string
 
 const (
@@ -15,6 +15,8 @@ const (
 	// HookEventPreToolUse is before each tool call, but for those of client tools. A hook can rewrite the arguments, or
 	// block the call.
 	HookEventPreToolUse HookEvent = "PreToolUse"
+	// HookEventTurnEnd is when a Turn has ended, with or without success. A hook can change nothing.
+	HookEventTurnEnd HookEvent = "TurnEnd"
 )
 
 // HookErrorPolicy is what happens when a hook fails: it cannot run, takes too long or has no valid outcome.
@@ -130,16 +132,18 @@ type WebhookHook struct {
 	CABundle string `json:"caBundle,omitempty"`
 }
 
-// Hook is a program that looks at a message or a tool call, and can rewrite or block it.
+// Hook is a program that runs at an event of a Turn. It looks at a message or a tool call, and can rewrite or block it,
+// or is told of the end of the Turn.
 // +kubebuilder:validation:XValidation:rule="[has(self.bash), has(self.cel), has(self.webhook)].exists_one(set, set)",message="exactly one of bash, cel and webhook must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.matcher) || self.event == 'PreToolUse'",message="matcher is for the event PreToolUse."
+// +kubebuilder:validation:XValidation:rule="!has(self.onError) || self.event != 'TurnEnd'",message="onError is not for the event TurnEnd, whose hooks change nothing."
 type Hook struct {
 	// name of the hook, unique in the object. Its id is harness/HARNESS:NAME, agent/AGENT:NAME or session:NAME.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// event at which the hook runs: UserPromptSubmit or PreToolUse.
+	// event at which the hook runs: UserPromptSubmit, PreToolUse or TurnEnd.
 	// +required
 	Event HookEvent `json:"event"`
 	// matcher restricts the tool calls at which the hook runs. Without one it runs at all of them.
@@ -154,7 +158,8 @@ type Hook struct {
 	// webhook sends a request.
 	// +optional
 	Webhook *WebhookHook `json:"webhook,omitempty"`
-	// timeout of the hook, 100ms to 30s. Default 5s. All hooks of a step have 60s together.
+	// timeout of the hook, 100ms to 30s. Default 5s. All hooks of a step have 60s together, those at the end of a Turn
+	// 10s.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -162,7 +167,7 @@ type Hook struct {
 	// +kubebuilder:validation:Type=string
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// onError is what happens when the hook fails: Warn (default), Block or Allow. A hook that guards something needs
-	// Block.
+	// Block. It cannot be set at the event TurnEnd.
 	// +optional
 	OnError HookErrorPolicy `json:"onError,omitempty"`
 }

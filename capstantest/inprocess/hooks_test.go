@@ -7,6 +7,8 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	runtimeinprocess "github.com/capstan-dev/capstan/internal/runtime/inprocess"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
 // documented is the Harness of docs/hooks.md, with what it needs.
@@ -76,6 +78,32 @@ func TestTheExampleOfTheDocumentation(t *testing.T) {
 				t.Errorf("the user reads %q", turn.Status.Error.Message)
 			}
 		})
+	}
+}
+
+// Rules: TURN-16.
+func TestHooksAtTheEndOfATurnAreRecorded(t *testing.T) {
+	store := inprocess.NewMemoryStore()
+	runtime := start(t, inprocess.WithStore(store), inprocess.WithSimulation(calling()), inprocess.WithYAML(`---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: hooked}
+spec:
+  harnessRef: {name: base}
+  hooks: [{name: report, event: TurnEnd, cel: {expression: "data.success ? 'seen' : 'missed'"}}]
+`), inprocess.WithDefaultSession("hooked"))
+	turn, err := runtime.RunText(t.Context(), "hooked", "Go.")
+	if err != nil || reason(turn) != "True EndTurn" {
+		t.Fatalf("it ends with %s, %v", reason(turn), err)
+	}
+	of := journal.Session{Namespace: turn.Namespace, Name: "hooked", UID: turn.Status.SessionUID}
+	steps, err := runtimeinprocess.Steps(t.Context(), journal.New(store, journal.Options{}), store, of)
+	if err != nil || len(steps) != 1 {
+		t.Fatalf("%d steps, %v", len(steps), err)
+	}
+	end, err := journal.New(store, journal.Options{}).Ended(t.Context(), of, steps[0])
+	if err != nil || end == nil || len(end.Hooks) != 1 || end.Hooks[0].Reason != "seen" {
+		t.Errorf("the journal has %+v, %v", end, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -197,13 +198,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	pools := o.pools()
 	activities := executor.NewExecutor(pools, turnWakes.Wake)
-	if err := mgr.Add(activities); err != nil {
-		return fmt.Errorf("adding the executor: %w", err)
+	sessionActivities := executor.NewExecutor(pools, sessionWakes.Wake)
+	if err := errors.Join(mgr.Add(activities), mgr.Add(sessionActivities)); err != nil {
+		return fmt.Errorf("adding the executors: %w", err)
 	}
 	turns := fairshare.NewTurns(fairshare.TurnsOptions{
 		Active: int64(o.MaxActiveTurns), BegunPerNamespace: int64(o.MaxBegunTurns), Waited: shares.Waited(shares.ActiveTurns),
 	})
-	if err := o.register(mgr.GetClient(), turns, pools, activities); err != nil {
+	if err := o.register(mgr.GetClient(), turns, pools, activities, sessionActivities); err != nil {
 		return err
 	}
 	if o.Jumps != nil {
@@ -211,7 +213,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	texts := configsource.NewTexts(mgr.GetAPIReader(), o.ConfigCacheBytes)
 	sessions := &session.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Steps: steps, Clock: o.Clock,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Steps: steps, Activities: sessionActivities, Clock: o.Clock,
 		Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,
 	}
 	kinds := []kind{
@@ -301,14 +303,20 @@ func (o Options) pools() executor.Pools {
 
 // register registers the metrics of objects and shares, if there is a registry.
 func (o Options) register(
-	c client.Client, turns *fairshare.Turns, pools executor.Pools, activities *executor.Executor,
+	c client.Client, turns *fairshare.Turns, pools executor.Pools, activities ...*executor.Executor,
 ) error {
 	if o.Metrics == nil {
 		return nil
 	}
 	err := o.Metrics.Register(&objectmetrics.Collector{
 		Cache: c, Held: turns.Active, Waiting: turns.Waiting,
-		Activities: activities.Len,
+		Activities: func() int {
+			running := 0
+			for _, e := range activities {
+				running += e.Len()
+			}
+			return running
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("registering the object metrics: %w", err)

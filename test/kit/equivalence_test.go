@@ -3,6 +3,7 @@ package kit_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,6 +81,7 @@ var _ = Describe("A Turn in process", func() {
 			Expect(inProcess.types).To(Equal(inCluster.types))
 			Expect(inProcess.data).To(Equal(inCluster.data))
 			Expect(inProcess.messages).To(Equal(inCluster.messages))
+			Expect(inProcess.hooks).To(Equal(inCluster.hooks))
 			Expect(inCluster.status["succeeded"]).To(HaveSuffix(" " + s.ends))
 		})
 	}
@@ -92,6 +94,8 @@ type course struct {
 	status         map[string]any
 	types          []string
 	data, messages []string
+	// hooks are those that have changed something or have failed.
+	hooks []string
 }
 
 // goThrough does what others do in a scenario, and returns the statuses of the Turn before. begun is closed when a tool
@@ -176,7 +180,7 @@ func inCluster(ctx context.Context, s scenario, prompt, namespace string) course
 	}
 	view, err := log.View(ctx, turnstate.JournalOf(session), 0)
 	Expect(err).NotTo(HaveOccurred())
-	return courseOf(rests, ended, events, view.Messages)
+	return courseOf(rests, ended, events, view.Messages, hooksOf(ctx, log, steps, turnstate.JournalOf(session)))
 }
 
 func (c *cluster) read(ctx context.Context) *v1alpha1.Turn {
@@ -258,8 +262,10 @@ func inThisProcess(ctx context.Context, s scenario, prompt, namespace string) co
 	run, begun := s.starting()
 	p := &process{}
 	archiving := sync.Once{}
+	store := inprocess.NewMemoryStore()
 	options := []inprocess.Option{
 		inprocess.WithNamespace(namespace),
+		inprocess.WithStore(store),
 		inprocess.WithYAML(s.yaml(prompt)),
 		inprocess.WithTools(run),
 	}
@@ -290,7 +296,11 @@ func inThisProcess(ctx context.Context, s scenario, prompt, namespace string) co
 	Expect(err).NotTo(HaveOccurred())
 	messages, err := p.runtime.Messages(ctx, "demo")
 	Expect(err).NotTo(HaveOccurred())
-	return courseOf(rests, ended, events, messages)
+	of := journal.Session{Namespace: namespace, Name: "demo", UID: ended.Status.SessionUID}
+	log := journal.New(store, journal.Options{})
+	steps, err := runtimeinprocess.Steps(ctx, log, store, of)
+	Expect(err).NotTo(HaveOccurred())
+	return courseOf(rests, ended, events, messages, hooksOf(ctx, log, steps, of))
 }
 
 func (p *process) rest(ctx context.Context) *v1alpha1.Turn {
@@ -329,12 +339,29 @@ func (p *process) cancel(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
+// hooksOf are the hooks that the journal has, with what became of them.
+func hooksOf(ctx context.Context, log *journal.Log, steps []*journal.Closed, of journal.Session) []string {
+	GinkgoHelper()
+	var hooks []string
+	for _, step := range steps {
+		for _, call := range step.Calls {
+			hooks = append(hooks, fmt.Sprint("call ", call.ID, " ", call.Hooks))
+		}
+		end, err := log.Ended(ctx, of, step)
+		Expect(err).NotTo(HaveOccurred())
+		if end != nil {
+			hooks = append(hooks, fmt.Sprint("end ", end.Hooks))
+		}
+	}
+	return hooks
+}
+
 // courseOf leaves out what differs from one run to the next.
 func courseOf(
-	rests []map[string]any, turn *v1alpha1.Turn, events []event.Event, messages []inprocess.Message,
+	rests []map[string]any, turn *v1alpha1.Turn, events []event.Event, messages []inprocess.Message, hooks []string,
 ) course {
 	GinkgoHelper()
-	c := course{rests: rests, status: statusOf(turn)}
+	c := course{rests: rests, status: statusOf(turn), hooks: hooks}
 	for _, condition := range turn.Status.Conditions {
 		if condition.Type == v1alpha1.ConditionSucceeded {
 			c.status["succeeded"] = string(condition.Status) + " " + condition.Reason

@@ -151,6 +151,16 @@ const (
     {}]}}`
 )
 
+// hooking is a Session with a hook for each event.
+const hooking = `hooks: [
+  {name: prompt, event: UserPromptSubmit, cel: {expression:
+    '{"decision": "mutate", "patch": {"message": data.message + " Please."}}'}},
+  {name: before, event: PreToolUse, matcher: {toolName: look}, cel: {expression:
+    '{"decision": "mutate", "patch": {"arguments": {"what": "the sea"}}}'}},
+  {name: block, event: PreToolUse, matcher: {toolName: pay}, cel: {expression: '"too much"'}},
+  {name: end, event: TurnEnd, cel: {expression: 'data.success ? "well" : "badly"'}},
+  {name: wrong, event: TurnEnd, cel: {expression: 'data.missing'}}]`
+
 // speak is a tool that prints its name.
 func speak(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
 	started()
@@ -183,6 +193,11 @@ var scenarios = map[string]scenario{
 	"built-in tools": {model: callingBuiltins, harness: builtins, tools: speak, ends: "EndTurn"},
 	"built-in tools one after another": {
 		model: callingBuiltins, harness: builtins + ", toolConcurrency: Sequential", tools: speak, ends: "EndTurn",
+	},
+	"hooks": {model: script(callLook, callPay), session: hooking, tools: speak, ends: "EndTurn"},
+	"a hook at the end of a Turn that fails": {
+		model:   `simulation: {response: {type: Error, code: provider_misconfigured, text: who are you}}`,
+		session: hooking, ends: "ProviderMisconfigured",
 	},
 	"files":         {model: callingFiles, harness: filing, tools: speak, ends: "EndTurn"},
 	"two act steps": {model: script(callLook, callPay), tools: speak, ends: "EndTurn"},

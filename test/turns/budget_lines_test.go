@@ -168,6 +168,19 @@ var _ = Describe("The write budget, line by line", func() {
 			times(1, turnWrite),
 			ending,
 		),
+		Entry("with hooks at its end: 1 entry", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, builder.Script("done"))
+			session := builder.Session("demo").In(namespace).Obj()
+			session.Spec.Hooks = []v1alpha1.Hook{{
+				Name: "report", Event: v1alpha1.HookEventTurnEnd, CEL: &v1alpha1.CELHook{Expression: "false"},
+			}}
+			create(ctx, session)
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+			p := played{namespace: namespace, before: len(requests.in(namespace))}
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			return p
+		}, beginning, times(1, entryWrite), ending),
 		Entry("that waits between two attempts of its model call: 1", func(ctx context.Context) played {
 			later := func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", "2")

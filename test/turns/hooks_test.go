@@ -2,12 +2,14 @@ package turns_test
 
 import (
 	"context"
+	"encoding/json"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -66,6 +68,49 @@ var _ = Describe("A hook", func() {
 			g.Expect(turn.Status.Error.Code).To(Equal(v1alpha1.ErrorCodeBlockedByUserPromptHook))
 			g.Expect(turn.Status.Error.Message).To(Equal("Not here."))
 		}).Should(Succeed())
+	})
+
+	// Rules: TURN-16, HOOK-16.
+	It("at the end of a Turn runs before the next Turn begins, whatever the Turn has come to", func(ctx context.Context) {
+		s := newSite(responds(`{"decision": "block", "reason": "too late"}`))
+		told := func() []string {
+			var all []string
+			for _, r := range s.requests() {
+				var payload hook.Payload
+				Expect(json.Unmarshal([]byte(r.body), &payload)).To(Succeed())
+				all = append(all, string(payload.Event)+" "+*payload.TurnID+" "+string(payload.Data))
+			}
+			return all
+		}
+		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("hang")),
+			builder.JobTool("hang", v1alpha1.SideEffectPure).Obj())
+		running := make(chan string, 8)
+		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+			running <- c.ID
+			<-c.Context.Done()
+			return "", "", 137
+		})
+		create(ctx, hooked(namespace, v1alpha1.Hook{
+			Name: "report", Event: v1alpha1.HookEventTurnEnd,
+			Webhook: &v1alpha1.WebhookHook{URL: s.URL + "/"},
+		}))
+		var want []string
+		for name, end := range map[string]func(){
+			"demo-1": func() { cancelTurn(ctx, namespace, "demo-1") },
+			"demo-2": func() {
+				Expect(kit.Client.Delete(ctx, builder.Turn("demo-2").In(namespace).Obj())).To(Succeed())
+			},
+		} {
+			create(ctx, builder.Turn(name).In(namespace).Obj())
+			Eventually(running).Should(Receive())
+			turn, err := kit.Turn(ctx, namespace, name)()
+			Expect(err).NotTo(HaveOccurred())
+			want = append(want, "turn_end "+string(turn.UID)+` {"success":false}`)
+			end()
+			expectReleased(ctx, namespace, "demo")
+			Expect(told()).To(Equal(want))
+		}
+		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveFailed("Cancelled"))
 	})
 
 	It("that is invalid keeps the Session from being ready, and the Turn waits", func(ctx context.Context) {

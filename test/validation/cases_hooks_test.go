@@ -67,6 +67,10 @@ var hookFieldCases = []ruleCase{
 		rejected: hook(`event: UserPromptSubmit, matcher: {toolName: a}, ` + always),
 	},
 	{
+		rule:     "spec.hooks[] rule onError is not for the event TurnEnd, whose hooks change nothing.",
+		accepted: hook(`event: TurnEnd, ` + always), rejected: hook(`event: TurnEnd, onError: Warn, ` + always),
+	},
+	{
 		rule: "spec.hooks[].name pattern", accepted: `spec: {hooks: [{name: no_secrets-2, ` + before + always + `}]}`,
 		rejected: `spec: {hooks: [{name: "a:b", ` + before + always + `}]}`,
 		message:  `spec.hooks[0].name in body should match`,
@@ -200,6 +204,7 @@ func hookSpecimens() []specimen {
 			"expression": `event: PreToolUse, matcher: {argsPath: $.to, denyRegex: "^a"}, cel: {expression: "true"}`,
 			"webhook": `event: UserPromptSubmit, webhook: {url: "https://example.org/", caBundle: a, ` +
 				`headers: [{name: A, value: b}]}`,
+			"end": `event: TurnEnd, cel: {expression: "true"}`,
 			"secret": `event: UserPromptSubmit, webhook: {url: "https://example.org/", ` +
 				`headers: [{name: A, secretKeyRef: {name: s, key: k}}]}`,
 		} {

@@ -101,7 +101,8 @@ func TestASessionReportsAJournalThatCannotBeAppendedTo(t *testing.T) {
 			clock := func() time.Time { return now }
 			store := &refusing{journalmemory.New(), test.refuses}
 			r := &Reconciler{
-				Client: c, Live: c, Clock: clock, Turns: turns, Wakes: &wake.Source{}, TurnWakes: &wake.Source{},
+				Activities: newExecutor(),
+				Client:     c, Live: c, Clock: clock, Turns: turns, Wakes: &wake.Source{}, TurnWakes: &wake.Source{},
 				Steps: &step.Runner{
 					Runner: invocation.Runner{
 						Log:   journal.New(store, journal.Options{}),

@@ -66,12 +66,13 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	c := builder.Build()
 	b := &bench{t: t, now: now.Time}
 	b.Reconciler = &Reconciler{
-		Client:    c,
-		Live:      c,
-		Clock:     func() time.Time { return b.now },
-		Turns:     fairshare.NewTurns(fairshare.TurnsOptions{Active: 10}),
-		Wakes:     &wake.Source{},
-		TurnWakes: &wake.Source{},
+		Activities: newExecutor(),
+		Client:     c,
+		Live:       c,
+		Clock:      func() time.Time { return b.now },
+		Turns:      fairshare.NewTurns(fairshare.TurnsOptions{Active: 10}),
+		Wakes:      &wake.Source{},
+		TurnWakes:  &wake.Source{},
 		Steps: &step.Runner{
 			Runner: invocation.Runner{
 				Log:   journal.New(journalmemory.New(), journal.Options{}),

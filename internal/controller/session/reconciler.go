@@ -16,6 +16,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/configsource"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
@@ -23,6 +24,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
@@ -39,8 +41,10 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads past the cache.
 	Live client.Reader
-	// Steps closes the step of an active Turn that was deleted.
+	// Steps closes the step of an active Turn that was deleted, and runs the hooks at its end.
 	Steps *step.Runner
+	// Activities runs hooks.
+	Activities *executor.Executor
 	// Turns decides which Sessions may have an active Turn.
 	Turns *fairshare.Turns
 	// Wakes enqueues the Sessions that get a free slot.
@@ -68,7 +72,9 @@ type scope struct {
 	usable bool
 	// reason and message are those of the Ready condition; an empty reason means that the Session can be used.
 	reason, message string
-	requeue         time.Duration
+	// hooks are those of all layers.
+	hooks   []hook.Spec
+	requeue time.Duration
 }
 
 // Reconcile brings one Session up to date: readiness, release, admission, and at most one write.
@@ -117,17 +123,20 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 		if uid, ok := r.known.forget(key); ok {
 			r.Steps.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: uid})
 			r.Turns.End(uid)
+			r.Activities.Cancel(uid)
 		}
 		return nil, nil
 	}
 	if old, replaced := r.known.observe(key, session.UID); replaced {
 		r.Steps.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: old})
 		r.Turns.End(old)
+		r.Activities.Cancel(old)
 	}
 	r.Steps.Log.Measured(turnstate.JournalOf(session), session.Status.Journal.Bytes)
 	if !session.DeletionTimestamp.IsZero() {
 		// A finalizer may keep the Session, and its journal with it.
 		r.Turns.End(session.UID)
+		r.Activities.Cancel(session.UID)
 		return nil, nil
 	}
 	s := &scope{session: session.DeepCopy(), base: session.DeepCopy()}
@@ -192,7 +201,7 @@ func (r *Reconciler) readiness(ctx context.Context, s *scope) error {
 	if s.usable {
 		message = strings.Join(resolved.Notes(), " ")
 	}
-	s.reason, s.message = reason, message
+	s.reason, s.message, s.hooks = reason, message, resolved.Hooks
 	return nil
 }
 
@@ -218,6 +227,9 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 			return err
 		}
 		if closed != nil {
+			if ended, err := r.endHooks(ctx, s, closed); err != nil || !ended {
+				return err
+			}
 			addTotals(&s.session.Status.Totals, closed.Transition.Summary)
 			s.session.Status.Journal.Head = max(s.session.Status.Journal.Head, closed.Ordinal)
 		}

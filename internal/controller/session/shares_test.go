@@ -74,7 +74,8 @@ func (c *cluster) start(limits fairshare.TurnsOptions) {
 	}
 	api := builder.Build()
 	c.Reconciler = &Reconciler{
-		Client: api, Live: api, Clock: time.Now,
+		Activities: newExecutor(),
+		Client:     api, Live: api, Clock: time.Now,
 		Turns: fairshare.NewTurns(limits), Wakes: &wake.Source{}, TurnWakes: &wake.Source{},
 		Steps: &step.Runner{
 			Runner: invocation.Runner{

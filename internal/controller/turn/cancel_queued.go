@@ -33,7 +33,7 @@ func (r *Reconciler) cancelQueued(ctx context.Context, s *scope) (flow, error) {
 	case err != nil:
 		return stop, err
 	case newest != nil:
-		return r.restore(s, newest), nil
+		return r.restore(ctx, s, newest)
 	}
 	r.Activities.Cancel(s.turn.UID)
 	if s.turn.Spec.Delivery == v1alpha1.DeliverySteer || s.memory.session == s.session.UID {

@@ -60,6 +60,8 @@ type stepMemory struct {
 	lookedUp bool
 	// closed is the entry that closes the step, once known.
 	closed *journal.Closed
+	// ended reports whether the hooks at the end of the Turn have run.
+	ended bool
 	// violation ends the Turn as soon as the calls of the step are withdrawn; nil for none.
 	violation *plan.Failure
 	// known is the knowledge of this process about the calls of the step.

@@ -127,7 +127,8 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 	if step.closed == nil {
 		return proceed, nil
 	}
-	if s.plan().Phase == v1alpha1.PlanPhaseAct {
+	// The hooks at the end of the Turn run after everything else has ended.
+	if s.plan().Phase == v1alpha1.PlanPhaseAct && !r.Activities.Known(s.endKey(step.closed)) {
 		r.Activities.Cancel(s.turn.UID)
 		if err := r.acceptResults(ctx, s, step.closed); err != nil {
 			return stop, err
@@ -138,6 +139,9 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 		}
 	}
 	closed := step.closed
+	if flow, err := r.endHooks(ctx, s, closed); err != nil || flow != proceed {
+		return flow, err
+	}
 	r.wakeSteered(s, closed)
 	turnstate.Apply(&s.turn.Status, s.turn.Generation, closed.Transition, closed.Time)
 	return writeThenRepeat(writeTransition), nil
@@ -197,12 +201,12 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 		return writeThenRepeat(writePlan), nil
 	}
 	turn := r.steerable(s)
-	earlier := step.backoff
+	earlier, logger := step.backoff, ctrl.LoggerFrom(ctx)
 	step.readySince = turnstate.ReadySince(config)
 	turn.StoreFirst = step.appendRefused || !step.startedHere && !r.Steps.Log.Stored()
 	turn.ConfigBytes = config.LeftOutBytes()
 	return r.callModel(ctx, s, step, key, r.needToReason(s, turn), func(ctx context.Context) (any, error) {
-		return r.Steps.ReasonAfter(ctx, turn, config, earlier)
+		return r.Steps.ReasonAfter(ctrl.LoggerInto(ctx, logger), turn, config, earlier)
 	})
 }
 

@@ -30,7 +30,7 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
 		if own.Ordinal >= admission.OpenedAtOrdinal {
 			return proceed, nil // The open step finds its end.
 		}
-		return r.restore(s, own), nil
+		return r.restore(ctx, s, own)
 	}
 	now := metav1.NewMicroTime(r.Clock())
 	s.turn.Status.SessionUID = s.session.UID
@@ -45,10 +45,13 @@ func (r *Reconciler) recall(ctx context.Context, s *scope) (flow, error) {
 }
 
 // restore shows the newest step that the journal has of a Turn in its status, which shows none.
-func (r *Reconciler) restore(s *scope, newest *journal.Closed) flow {
+func (r *Reconciler) restore(ctx context.Context, s *scope, newest *journal.Closed) (flow, error) {
+	if flow, err := r.endHooks(ctx, s, newest); err != nil || flow != proceed {
+		return flow, err
+	}
 	s.restored = true
 	s.turn.Status.SessionUID = s.session.UID
 	r.wakeSteered(s, newest)
 	turnstate.Apply(&s.turn.Status, s.turn.Generation, newest.Transition, newest.Time)
-	return writeThenRepeat(writeTransition)
+	return writeThenRepeat(writeTransition), nil
 }

@@ -90,6 +90,8 @@ func eventOf(e v1alpha1.HookEvent) hook.Event {
 		return hook.UserPromptSubmit
 	case v1alpha1.HookEventPreToolUse:
 		return hook.PreToolUse
+	case v1alpha1.HookEventTurnEnd:
+		return hook.TurnEnd
 	default:
 		return hook.Event(e)
 	}

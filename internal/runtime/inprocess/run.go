@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -236,6 +237,11 @@ func (r *run) begin(ctx context.Context) error {
 		r.loop.mu.Unlock()
 		return r.project(ctx, open)
 	}
+	if recalled.Ended != nil {
+		if err := r.endHooks(ctx, recalled.Ended); err != nil {
+			return err
+		}
+	}
 	if into := recalled.SteeredInto; into != nil {
 		r.turn.Status.SteeredInto = &v1alpha1.TurnReference{Name: into.Name, UID: into.UID}
 	}
@@ -275,9 +281,24 @@ func (r *run) steers(context.Context) ([]turnstate.Steer, error) {
 	return steers, nil
 }
 
+// endHooks runs the hooks at the end of the Turn, if that is what a closed step is (TURN-16).
+func (r *run) endHooks(ctx context.Context, closed *journal.Closed) error {
+	if !step.EndsTurn(closed) {
+		return nil
+	}
+	config, err := r.loop.config(ctx, r.session(), r.turn)
+	if err != nil || !step.FiresTurnEnd(config.Hooks, closed) {
+		return err
+	}
+	return r.loop.Steps.EndHooks(ctx, r.turnState(), config.Hooks, closed)
+}
+
 // project writes the decision of a closed step to the status, and ends the Turns whose messages were steered into this
 // one.
 func (r *run) project(ctx context.Context, closed *journal.Closed) error {
+	if err := r.endHooks(ctx, closed); err != nil {
+		return err
+	}
 	turnstate.Apply(&r.turn.Status, r.turn.Generation, closed.Transition, closed.Time)
 	for _, steered := range closed.Steered {
 		if err := r.endSteered(ctx, steered, closed); err != nil {

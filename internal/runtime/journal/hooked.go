@@ -103,3 +103,30 @@ func (l *Log) KeepResponse(
 	}
 	return w.outcome(ctx)
 }
+
+// Ended returns what became of the hooks at the end of a Turn, whose last step is the given one; nil if that is not
+// recorded.
+func (l *Log) Ended(ctx context.Context, s Session, last *Closed) (*HookedEnd, error) {
+	w := l.walk(s, last.Turn.UID, last.Step+1, last.Ordinal+1)
+	if err := w.toEnd(ctx); err != nil {
+		return nil, fmt.Errorf("looking for the hooks at the end of Turn %s in the journal: %w", last.Turn.Name, err)
+	}
+	return w.ended, nil
+}
+
+// KeepEnd records what became of the hooks at the end of a Turn, whose last step is the given one, unless that is
+// recorded already. The error is ErrFull or the error of the store; calling it again is safe.
+func (l *Log) KeepEnd(ctx context.Context, s Session, last *Closed, end HookedEnd) error {
+	w, err := l.writer(ctx, s, last.Turn, last.Step+1, last.Ordinal+1)
+	if err != nil {
+		return err
+	}
+	e, err := w.write(ctx, Entry{Ended: &end}, remainder{}, func() (bool, error) { return w.ended == nil, nil })
+	if err == nil && e != nil {
+		err = w.foldOwn(ctx, e)
+	}
+	if err != nil {
+		return fmt.Errorf("recording the hooks at the end of Turn %s: %w", last.Turn.Name, err)
+	}
+	return nil
+}

@@ -26,6 +26,8 @@ type (
 	HookRun = format.HookRun
 	// HookedPrompt is a message after its hooks.
 	HookedPrompt = format.HookedPrompt
+	// HookedEnd shows that the hooks at the end of a Turn have run.
+	HookedEnd = format.HookedEnd
 	// HookedResponse is a part of a response whose calls hooks look at.
 	HookedResponse = format.HookedResponse
 	// PartialAnswer is a part of a response that is still streaming (PART-01).

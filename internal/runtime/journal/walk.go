@@ -26,6 +26,8 @@ type walk struct {
 	// look at.
 	prompt   *HookedPrompt
 	response hookedResponse
+	// ended is what became of the hooks at the end of the Turn, in the step after its last one.
+	ended *HookedEnd
 	// ownBytes is the size of the parts that the closing entry makes redundant: those of responses, and of outcomes that
 	// were recorded before the step was complete.
 	ownBytes int64
@@ -54,6 +56,9 @@ func (w *walk) visit(found *entry) {
 	}
 	if e.Prompt != nil && w.prompt == nil {
 		w.prompt = e.Prompt
+	}
+	if e.Ended != nil && w.ended == nil {
+		w.ended = e.Ended
 	}
 	if e.Response != nil {
 		w.response.add(*e.Response)

@@ -25,6 +25,9 @@ type Recalled struct {
 	// Open is the newest step of the earlier Turn if its end is not in the journal; nil if it is. A caller that knows
 	// that no other process runs the Turn may continue from there, under its UID.
 	Open *journal.Closed
+	// Ended is the last step of the earlier Turn; nil if its end is not in the journal, or it was not this message. The
+	// hooks at its end may not have run.
+	Ended *journal.Closed
 }
 
 // Recall looks for an earlier Turn of the same name in the Session: the Turn was deleted and created again, by a user
@@ -44,7 +47,11 @@ func (run *Runner) Recall(ctx context.Context, t turnstate.Turn, hint int64) (*R
 		if err != nil || own == nil {
 			return nil, err
 		}
-		return &Recalled{SameMessage: true, Own: own, Open: openStep(own), Progress: own.Transition}, nil
+		recalled := &Recalled{SameMessage: true, Own: own, Open: openStep(own), Progress: own.Transition}
+		if EndsTurn(own) {
+			recalled.Ended = own
+		}
+		return recalled, nil
 	}
 	if t, err = wholeMessage(ctx, t); err != nil {
 		return nil, err
@@ -73,7 +80,7 @@ func (run *Runner) Recall(ctx context.Context, t turnstate.Turn, hint int64) (*R
 			),
 		}, nil
 	}
-	return &Recalled{SameMessage: true, Progress: closed.Transition}, nil
+	return &Recalled{SameMessage: true, Progress: closed.Transition, Ended: closed}, nil
 }
 
 // openStep returns a step that another one of its Turn follows; nil for the last one.

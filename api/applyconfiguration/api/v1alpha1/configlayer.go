@@ -23,9 +23,9 @@ type ConfigLayerApplyConfiguration struct {
 	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call. Layers
 	// add up, and a capability that is named twice counts once.
 	Capabilities []CapabilityReferenceApplyConfiguration `json:"capabilities,omitempty"`
-	// hooks look at messages and tool calls. Those of all layers run, the root Harness's first. Commands, expressions and
-	// certificates have at most 32768 bytes together. A user who sets hooks needs the verb assign-high-risk on
-	// capabilities.capstan.dev/user_hooks.
+	// hooks run at events of Turns, such as messages and tool calls. Those of all layers run, the root Harness's first.
+	// Commands, expressions and certificates have at most 32768 bytes together. A user who sets hooks needs the verb
+	// assign-high-risk on capabilities.capstan.dev/user_hooks.
 	Hooks []HookApplyConfiguration `json:"hooks,omitempty"`
 	// disabledHooks lists the ids of hooks of this layer or of lower ones that do not run. A layer cannot disable the
 	// hooks of a higher one.

@@ -48,6 +48,8 @@ type Entry struct {
 	Prompt *HookedPrompt `json:"prompt,omitempty"`
 	// Response is a part of a response whose calls hooks look at.
 	Response *HookedResponse `json:"response,omitempty"`
+	// Ended is what became of the hooks at the end of the Turn. The entry comes after the one that closes its last step.
+	Ended *HookedEnd `json:"ended,omitempty"`
 	// Context is what the Turn's models are sent beside the messages, in the entry of a model call that is not the Turn's
 	// last one.
 	Context *PinnedContext `json:"context,omitempty"`
@@ -76,6 +78,12 @@ type HookedPrompt struct {
 	// UserMessage is that hook's text for the user.
 	UserMessage string `json:"userMessage,omitempty"`
 	// Hooks that ran.
+	Hooks []HookRun `json:"hooks,omitempty"`
+}
+
+// HookedEnd shows that the hooks at the end of a Turn have run. They do not run again.
+type HookedEnd struct {
+	// Hooks that did not allow, or have failed.
 	Hooks []HookRun `json:"hooks,omitempty"`
 }
 

@@ -106,7 +106,7 @@ func (e *Entry) hasContent() bool {
 		return e.Transition != nil
 	}
 	return e.Checkpoint != nil || e.Claimed != nil || e.Settled != nil || e.Partial != nil ||
-		e.Prompt != nil || e.Response != nil ||
+		e.Prompt != nil || e.Response != nil || e.Ended != nil ||
 		len(e.Outcomes) > 0 || len(e.Events) > 0 || len(e.Calls) > 0
 }
 

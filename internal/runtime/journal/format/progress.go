@@ -362,6 +362,10 @@ type (
 		Hooks       []hookRun `json:"hooks,omitempty"`
 	}
 
+	hookedEnd struct {
+		Hooks []hookRun `json:"hooks,omitempty"`
+	}
+
 	hookedPart struct {
 		Offset  int64  `json:"offset,omitempty"`
 		Total   int64  `json:"total"`
@@ -417,6 +421,20 @@ func (p *hookedPrompt) prompt() *HookedPrompt {
 	return &HookedPrompt{
 		Text: p.Text, Blocked: p.Blocked, UserMessage: p.UserMessage, Hooks: each(p.Hooks, hookRun.run),
 	}
+}
+
+func endFrom(e *HookedEnd) *hookedEnd {
+	if e == nil {
+		return nil
+	}
+	return &hookedEnd{Hooks: each(e.Hooks, hookRunFrom)}
+}
+
+func (e *hookedEnd) end() *HookedEnd {
+	if e == nil {
+		return nil
+	}
+	return &HookedEnd{Hooks: each(e.Hooks, hookRun.run)}
 }
 
 func partialFrom(p *PartialAnswer) *partialAnswer {

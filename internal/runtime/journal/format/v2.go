@@ -27,6 +27,7 @@ type v2 struct {
 	Partial    *partialAnswer `json:"partial,omitempty"`
 	Prompt     *hookedPrompt  `json:"prompt,omitempty"`
 	Response   *hookedPart    `json:"response,omitempty"`
+	Ended      *hookedEnd     `json:"ended,omitempty"`
 	Context    *pinnedContext `json:"context,omitempty"`
 	Transition *progress      `json:"transition,omitempty"`
 	Checkpoint *checkpoint    `json:"checkpoint,omitempty"`
@@ -56,7 +57,7 @@ func encodeV2(e *Entry) ([]byte, error) {
 	p := v2{
 		Parts: e.Parts, Digest: e.Digest, Calls: each(e.Calls, plannedFrom), Steered: each(e.Steered, turnFrom),
 		Claimed: (*claimedCall)(e.Claimed), Outcomes: each(e.Outcomes, settledFrom), Partial: partialFrom(e.Partial),
-		Prompt: promptFrom(e.Prompt), Response: (*hookedPart)(e.Response),
+		Prompt: promptFrom(e.Prompt), Response: (*hookedPart)(e.Response), Ended: endFrom(e.Ended),
 		Context: (*pinnedContext)(e.Context), Transition: progressFrom(e.Transition),
 		Checkpoint: checkpointFrom(e.Checkpoint),
 	}
@@ -95,6 +96,7 @@ func decodeV2(payload []byte, e *Entry) error {
 	}
 	e.Outcomes = each(p.Outcomes, settledCall.call)
 	e.Prompt, e.Response = p.Prompt.prompt(), (*HookedResponse)(p.Response)
+	e.Ended = p.Ended.end()
 	e.Context = (*PinnedContext)(p.Context)
 	e.Transition, e.Checkpoint = p.Transition.progress(), p.Checkpoint.checkpoint()
 	c := codecOf(e)

@@ -75,6 +75,7 @@ func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 		{"WhatIsKeptCostsNoAnswerItsRoom", partialMustFit},
 		{"APieceReadsOnlyWhatIsNew", partialPiecesAreReadOnce},
 		{"PiecesOutOfPlaceDoNotCount", partialOutOfPlace},
+		{"TheHooksAtTheEndOfATurnAreRecordedOnce", endedOnce},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

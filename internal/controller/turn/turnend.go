@@ -1,0 +1,43 @@
+package turn
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/capstan-dev/capstan/internal/controller/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+// endKey is the key of the hooks at the end of the Turn, whose last step is the given one.
+func (s *scope) endKey(last *journal.Closed) executor.Key {
+	return executor.Key{Turn: s.turn.UID, Step: last.Step, Call: "turn_end"}
+}
+
+// endHooks passes a Turn once the hooks at its end have run (TURN-16). They run after the last step is closed and
+// before the status shows the end, so that no other Turn of the Session begins meanwhile.
+func (r *Reconciler) endHooks(ctx context.Context, s *scope, closed *journal.Closed) (flow, error) {
+	memory := s.memory.of(closed.Step)
+	if memory.ended || !step.EndsTurn(closed) {
+		return proceed, nil
+	}
+	config, err := r.config(ctx, s)
+	if err != nil {
+		return stop, err
+	}
+	key := s.endKey(closed)
+	if !r.Activities.Known(key) && !step.FiresTurnEnd(config.Hooks, closed) {
+		return proceed, nil
+	}
+	turn, hooks, logger := turnstate.TurnOf(s.turn, s.session), config.Hooks, ctrl.LoggerFrom(ctx)
+	_, done, err := r.do(s, memory, key, executor.Need{Continues: true}, func(ctx context.Context) (any, error) {
+		return nil, r.Steps.EndHooks(ctrl.LoggerInto(ctx, logger), turn, hooks, closed)
+	})
+	if err != nil || !done {
+		return stop, err
+	}
+	memory.ended = true
+	return proceed, nil
+}
