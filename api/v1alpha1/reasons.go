@@ -31,6 +31,9 @@ const (
 	ReasonToolNotFound = "ToolNotFound"
 	// ReasonCapabilityNotFound: the manager has no capability of that name.
 	ReasonCapabilityNotFound = "CapabilityNotFound"
+	// ReasonCapabilityInvalid: a capability cannot be used as it is: its configuration is invalid, its dependencies are a
+	// cycle, or there are too many.
+	ReasonCapabilityInvalid = "CapabilityInvalid"
 	// ReasonHookInvalid: a hook cannot run as it is, or a layer disables a hook of a higher one.
 	ReasonHookInvalid = "HookInvalid"
 	// ReasonToolNotReady: a referenced Tool exists and is not Ready.

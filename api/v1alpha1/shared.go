@@ -86,6 +86,14 @@ type CapabilityReference struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9_]*$`
 	Builtin string `json:"builtin"`
+
+	// config is the configuration of the capability, an object of at most 2048 bytes. current_time has timezone, the
+	// time zone that it uses where a call names none; the others have no configuration.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Config *JSON `json:"config,omitempty"`
 }
 
 // ConfigLayer is the configuration that a Harness, an Agent and a Session may each set. The layers are merged, from the
@@ -110,7 +118,7 @@ type ConfigLayer struct {
 	Tools []LocalReference `json:"tools,omitempty"`
 
 	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call. Layers
-	// add up, and a capability that is named twice counts once.
+	// add up. A capability that is named twice counts once, with the config of the lower layer.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16

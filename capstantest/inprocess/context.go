@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -15,6 +16,9 @@ type Effective = config.Effective
 
 // NetworkAccess is the merged network access lists of a Session's layers.
 type NetworkAccess = config.NetworkAccess
+
+// CapabilityUse is a capability that the layers of a Session name.
+type CapabilityUse = capability.Use
 
 // Context is the input of a Session's next model call (INSPECT-01).
 type Context struct {

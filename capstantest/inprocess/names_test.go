@@ -18,7 +18,8 @@ var named = []reflect.Type{
 	reflect.TypeFor[inprocess.MessageToolCall](), reflect.TypeFor[inprocess.MessageRole](),
 	reflect.TypeFor[inprocess.MessageOrigin](), reflect.TypeFor[inprocess.MessagePartType](),
 	reflect.TypeFor[inprocess.Event](), reflect.TypeFor[inprocess.NetworkAccess](),
-	reflect.TypeFor[inprocess.Effective](), reflect.TypeFor[inprocess.RefusedError](),
+	reflect.TypeFor[inprocess.Effective](), reflect.TypeFor[inprocess.CapabilityUse](),
+	reflect.TypeFor[inprocess.RefusedError](),
 	reflect.TypeFor[inprocess.Store](), reflect.TypeFor[inprocess.LogSession](),
 }
 

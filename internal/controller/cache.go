@@ -14,6 +14,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/toolresult"
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
@@ -112,10 +113,12 @@ func isOurs(all map[string]string) map[string]string {
 	return kept
 }
 
-// stripLayer drops a long system prompt: it is read live when a model is called. It cuts names that no Tool can have.
+// stripLayer drops a long system prompt: it is read live when a model is called. It cuts names that no Tool can have,
+// and configurations of capabilities that are too large to be used.
 func stripLayer(layer *v1alpha1.ConfigLayer) {
 	config.LeaveOutPrompt(layer)
 	config.ShortenToolNames(layer)
+	capability.LeaveOutConfigs(layer.Capabilities)
 }
 
 // stripHarness drops what stripLayer does.

@@ -96,6 +96,23 @@ var _ = Describe("Readiness", func() {
 		expectReady(ctx, base, child, helper)
 	})
 
+	// Rules: CAP-03, CFG-10.
+	It("names a capability whose configuration is invalid", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		capability := v1alpha1.CapabilityReference{
+			Builtin: "current_time", Config: &v1alpha1.JSON{Raw: []byte(`{"timezone":"Mars/Olympus"}`)},
+		}
+		layer := v1alpha1.ConfigLayer{Capabilities: []v1alpha1.CapabilityReference{capability}}
+		base, helper := builder.Harness("base").In(ns).Layer(layer).Obj(), builder.Agent("helper").In(ns).Layer(layer).Obj()
+		create(ctx, base, helper)
+		expectUnready(ctx, v1alpha1.ReasonCapabilityInvalid, []string{`"current_time"`, "Mars/Olympus"}, base, helper)
+
+		base.Spec.Capabilities[0].Config, helper.Spec.Capabilities[0].Config = nil, nil
+		Expect(direct.Update(ctx, base)).To(Succeed())
+		Expect(direct.Update(ctx, helper)).To(Succeed())
+		expectReady(ctx, base, helper)
+	})
+
 	It("becomes False when a Model is deleted, and True when it exists again", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		model := newModel(ns, "sim")

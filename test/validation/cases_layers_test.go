@@ -153,6 +153,12 @@ var layerCases = []ruleCase{
 		message:  `spec.capabilities[0].builtin in body should match`,
 	},
 	{
+		rule:     "spec.capabilities[].config type",
+		accepted: `spec: {capabilities: [{builtin: current_time, config: {timezone: Asia/Tokyo}}]}`,
+		rejected: `spec: {capabilities: [{builtin: current_time, config: Asia/Tokyo}]}`,
+		message:  `spec.capabilities[0].config in body must be of type object`,
+	},
+	{
 		rule:     "spec.toolConcurrency enum",
 		accepted: `spec: {toolConcurrency: Sequential}`,
 		rejected: `spec: {toolConcurrency: Serial}`,

@@ -40,7 +40,7 @@ var specimens = []specimen{
   systemPrompt: You answer briefly.
   modelRef: {name: simulated}
   tools: [{name: word-count}, {name: ask-user}]
-  capabilities: [{builtin: current_time}]
+  capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
   maxIterations: 20
   toolConcurrency: Sequential
   networkAccess:
@@ -53,7 +53,7 @@ var specimens = []specimen{
   systemPrompt: You know the law of the sea.
   modelRef: {name: simulated}
   tools: [{name: word-count}]
-  capabilities: [{builtin: current_time}]
+  capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
   maxIterations: 10
   toolConcurrency: Parallel
   networkAccess:
@@ -68,7 +68,7 @@ var specimens = []specimen{
   systemPrompt: The client is called Ada.
   modelRef: {name: simulated}
   tools: [{name: ask-user}]
-  capabilities: [{builtin: current_time}]
+  capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
   maxIterations: 5
   toolConcurrency: Parallel
   networkAccess:

@@ -160,6 +160,19 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: builtin
       type:
         scalar: string
+    - name: config
+      type:
+        map:
+          elementType:
+            scalar: untyped
+            list:
+              elementType:
+                namedType: __untyped_atomic_
+              elementRelationship: atomic
+            map:
+              elementType:
+                namedType: __untyped_deduced_
+              elementRelationship: separable
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ClientTool
   map:
     elementType:

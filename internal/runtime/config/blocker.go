@@ -16,6 +16,8 @@ const (
 	DependencyAgent Dependency = "agent"
 	// DependencyHooks: the hooks of the layers.
 	DependencyHooks Dependency = "hooks"
+	// DependencyCapabilities: the capabilities of the layers.
+	DependencyCapabilities Dependency = "capabilities"
 )
 
 // DependencyState is the problem of a dependency.
@@ -28,7 +30,7 @@ const (
 	DependencyDeleted DependencyState = "deleted"
 	// DependencyIncomplete: the Harness exists, and its ancestors cannot be found in full.
 	DependencyIncomplete DependencyState = "incomplete"
-	// DependencyInvalid: a hook cannot run.
+	// DependencyInvalid: a hook cannot run, or a capability cannot be used.
 	DependencyInvalid DependencyState = "invalid"
 )
 
@@ -46,8 +48,12 @@ type Blocker struct {
 
 // Sentence returns the text for the user (BLK-03).
 func (b Blocker) Sentence() string {
-	if b.Dependency == DependencyHooks {
+	switch b.Dependency {
+	case DependencyHooks:
 		return "Execution stopped because a hook is invalid."
+	case DependencyCapabilities:
+		return "Execution stopped because a capability cannot be used."
+	default:
 	}
 	return fmt.Sprintf("Execution stopped because the assigned %s was %s.", b.Dependency, b.State)
 }

@@ -6,7 +6,8 @@ import (
 )
 
 // Definitions returns the tools for the model (TOOL-18): the effective Tools that exist, and then the tools of the
-// capabilities, in their order. Of two with the same name the first counts, so that a Tool replaces a built-in one.
+// capabilities, each behind those that it depends on (CAP-04). Of two with the same name the first counts, so that a
+// Tool replaces a built-in one.
 func (r *Resolved) Definitions() definition.Set {
 	var all definition.Set
 	for _, name := range r.Effective.Tools {
@@ -14,8 +15,10 @@ func (r *Resolved) Definitions() definition.Set {
 			all = append(all, definition.Of(tool))
 		}
 	}
-	for _, capability := range r.Effective.Capabilities {
-		for _, d := range builtin.Definitions(capability) {
+	for _, use := range r.Capabilities().Uses {
+		// A configuration that cannot be used is a problem of its own, and contributes nothing.
+		definitions, _ := builtin.Configured(use.ID, use.Config)
+		for _, d := range definitions {
 			if all.Find(d.Name) == nil {
 				all = append(all, d)
 			}

@@ -1,10 +1,10 @@
 package config
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
 )
 
 // promptSeparator separates the system prompts of two layers (CFG-03).
@@ -19,9 +19,8 @@ type Effective struct {
 	ModelRef string
 	// Tools are the names of the Tools of all layers, each once, in the order of their first occurrence.
 	Tools []string
-	// Capabilities are the names of the built-in capabilities of all layers, each once, in the order of their first
-	// occurrence.
-	Capabilities []string
+	// Capabilities are those that the layers name, each once, in the order of their first occurrence.
+	Capabilities []capability.Use
 	// MaxIterations is the most model calls of one Turn: from the last layer that sets it, otherwise
 	// v1alpha1.DefaultMaxIterations (PHASE-05).
 	MaxIterations int32
@@ -50,11 +49,7 @@ func Fold(layers ...v1alpha1.ConfigLayer) Effective {
 				e.Tools = append(e.Tools, tool.Name)
 			}
 		}
-		for _, capability := range layer.Capabilities {
-			if !slices.Contains(e.Capabilities, capability.Builtin) {
-				e.Capabilities = append(e.Capabilities, capability.Builtin)
-			}
-		}
+		e.Capabilities = capability.Merge(e.Capabilities, layer.Capabilities)
 		if layer.NetworkAccess != nil {
 			e.Network = e.Network.narrow(*layer.NetworkAccess)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
 )
 
 func ref(name string) *v1alpha1.LocalReference {
@@ -76,6 +77,17 @@ func TestFold(t *testing.T) {
 	}
 }
 
+func references(uses []capability.Use) []v1alpha1.CapabilityReference {
+	refs := make([]v1alpha1.CapabilityReference, len(uses))
+	for i, use := range uses {
+		refs[i].Builtin = use.ID
+		if use.Config != "" {
+			refs[i].Config = &v1alpha1.JSON{Raw: []byte(use.Config)}
+		}
+	}
+	return refs
+}
+
 func capabilities(names ...string) []v1alpha1.CapabilityReference {
 	var named []v1alpha1.CapabilityReference
 	for _, name := range names {
@@ -94,6 +106,11 @@ func TestFoldOfMergedLayersIsTheSame(t *testing.T) {
 			layers[i].SystemPrompt = pick("", " ", "be brief", " be kind\n")
 			layers[i].Tools = refs(strings.Fields(pick("", "a", "a b", "c a"))...)
 			layers[i].Capabilities = capabilities(strings.Fields(pick("", "a", "a b", "c a"))...)
+			for j := range layers[i].Capabilities {
+				if config := pick("", `{"x":1}`, `{"x":2}`); config != "" {
+					layers[i].Capabilities[j].Config = &v1alpha1.JSON{Raw: []byte(config)}
+				}
+			}
 			layers[i].ToolConcurrency = v1alpha1.ToolConcurrency(pick("", "Parallel", "Sequential"))
 			if name := pick("", "m", "n"); name != "" {
 				layers[i].ModelRef = ref(name)
@@ -107,7 +124,7 @@ func TestFoldOfMergedLayersIsTheSame(t *testing.T) {
 		base := v1alpha1.ConfigLayer{
 			SystemPrompt:    merged.SystemPrompt,
 			Tools:           refs(merged.Tools...),
-			Capabilities:    capabilities(merged.Capabilities...),
+			Capabilities:    references(merged.Capabilities),
 			MaxIterations:   &merged.MaxIterations,
 			ToolConcurrency: merged.ToolConcurrency,
 		}

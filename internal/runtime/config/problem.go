@@ -2,12 +2,10 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
 )
 
 // Presence is the known state of an object that a layer refers to.
@@ -59,11 +57,7 @@ func (r *Resolved) problemOfNamed() (reason, message string) {
 		all.Add(v1alpha1.ReasonToolNotFound, fmt.Sprintf("%d Tools do not exist. Create them, or remove them from tools: %s.",
 			len(missing), strings.Join(missing, ", ")))
 	}
-	if unknown := slices.DeleteFunc(slices.Clone(e.Capabilities), builtin.Known); len(unknown) > 0 {
-		all.Add(v1alpha1.ReasonCapabilityNotFound,
-			fmt.Sprintf("The manager has no capability of these names: %s. It has: %s. Correct capabilities, or upgrade the "+
-				"manager.", strings.Join(unknown, ", "), strings.Join(builtin.Names(), ", ")))
-	}
+	all.Add(r.capabilityProblem())
 	all.Add(r.hookProblem())
 	if modelPresence == NotReady {
 		all.Add(v1alpha1.ReasonModelNotReady, fmt.Sprintf("Model %q is not ready%s", e.ModelRef, why))

@@ -146,14 +146,14 @@ func TestProblem(t *testing.T) {
 			}, reason: v1alpha1.ReasonToolNotReady, says: []string{`"broken"`},
 		},
 		"a capability is not known": {
-			effective: Effective{ModelRef: "slow", Capabilities: []string{"current_time", "flight"}},
+			effective: Effective{ModelRef: "slow", Capabilities: used("current_time", "flight")},
 			reason:    v1alpha1.ReasonCapabilityNotFound,
 			says: []string{
 				"no capability", "names: flight.", "current_time, session_file_system, stateless_todo_list", `"slow"`,
 			},
 		},
 		"the capabilities are known": {
-			effective: Effective{Capabilities: []string{"stateless_todo_list", "current_time"}},
+			effective: Effective{Capabilities: used("stateless_todo_list", "current_time")},
 		},
 		"no model named needs none to exist": {effective: Effective{Tools: []string{"a"}}},
 	} {

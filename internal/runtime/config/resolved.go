@@ -200,12 +200,16 @@ func (r *Resolved) Blocker() *Blocker {
 	if b != nil && b.Problem == "" {
 		b.Remedy = b.remedy(r)
 	}
-	if b == nil {
-		if _, problem := r.hookProblem(); problem != "" {
-			return &Blocker{Dependency: DependencyHooks, State: DependencyInvalid, Problem: problem}
-		}
+	if b != nil {
+		return b
 	}
-	return b
+	if _, problem := r.hookProblem(); problem != "" {
+		return &Blocker{Dependency: DependencyHooks, State: DependencyInvalid, Problem: problem}
+	}
+	if _, problem := r.capabilityProblem(); problem != "" {
+		return &Blocker{Dependency: DependencyCapabilities, State: DependencyInvalid, Problem: problem}
+	}
+	return nil
 }
 
 // Model returns the Model for a Turn with the given controls (CFG-07).

@@ -2,6 +2,10 @@
 
 package v1alpha1
 
+import (
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
 // CapabilityReferenceApplyConfiguration represents a declarative configuration of the CapabilityReference type for use
 // with apply.
 //
@@ -10,6 +14,9 @@ type CapabilityReferenceApplyConfiguration struct {
 	// builtin is the name of a capability that is part of the manager: current_time, session_file_system or
 	// stateless_todo_list.
 	Builtin *string `json:"builtin,omitempty"`
+	// config is the configuration of the capability, an object of at most 2048 bytes. current_time has timezone, the
+	// time zone that it uses where a call names none; the others have no configuration.
+	Config *v1.JSON `json:"config,omitempty"`
 }
 
 // CapabilityReferenceApplyConfiguration constructs a declarative configuration of the CapabilityReference type for use with
@@ -23,5 +30,13 @@ func CapabilityReference() *CapabilityReferenceApplyConfiguration {
 // If called multiple times, the Builtin field is set to the value of the last call.
 func (b *CapabilityReferenceApplyConfiguration) WithBuiltin(value string) *CapabilityReferenceApplyConfiguration {
 	b.Builtin = &value
+	return b
+}
+
+// WithConfig sets the Config field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Config field is set to the value of the last call.
+func (b *CapabilityReferenceApplyConfiguration) WithConfig(value v1.JSON) *CapabilityReferenceApplyConfiguration {
+	b.Config = &value
 	return b
 }

@@ -21,7 +21,7 @@ type ConfigLayerApplyConfiguration struct {
 	// tools lists the Tools that the model may call. Layers add up.
 	Tools []LocalReferenceApplyConfiguration `json:"tools,omitempty"`
 	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call. Layers
-	// add up, and a capability that is named twice counts once.
+	// add up. A capability that is named twice counts once, with the config of the lower layer.
 	Capabilities []CapabilityReferenceApplyConfiguration `json:"capabilities,omitempty"`
 	// hooks run at events of Turns, such as messages and tool calls. Those of all layers run, the root Harness's first.
 	// Commands, expressions and certificates have at most 32768 bytes together. A user who sets hooks needs the verb

@@ -2,14 +2,41 @@ package builtin
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 	_ "time/tzdata" // The image of the manager has no time zones.
 )
 
 // currentTime lets the model look at the clock.
 var currentTime = Capability{
-	Name: "current_time",
-	Tools: []Tool{{
+	Name:        "current_time",
+	Description: "Lets the model look at the clock.",
+	ConfigSchema: `{
+  "type": "object",
+  "properties": {"timezone": {"type": "string", "minLength": 1, "maxLength": 64}},
+  "additionalProperties": false
+}`,
+	Tools:     []Tool{clockOf("UTC")},
+	Configure: configureClock,
+}
+
+// configureClock returns the tool with the time zone of a configuration.
+func configureClock(config []byte) ([]Tool, error) {
+	read := struct {
+		TimeZone string `json:"timezone"`
+	}{TimeZone: "UTC"}
+	if err := json.Unmarshal(config, &read); err != nil {
+		return nil, &ConfigError{err.Error()}
+	}
+	if _, err := zoneOf(read.TimeZone); err != nil {
+		return nil, &ConfigError{err.Error()}
+	}
+	return []Tool{clockOf(read.TimeZone)}, nil
+}
+
+// clockOf returns the tool, with the time zone of calls that name none.
+func clockOf(zone string) Tool {
+	return Tool{
 		Name:        "get_current_time",
 		Description: "Returns the current date and time, in any time zone.",
 		InputSchema: `{
@@ -18,7 +45,7 @@ var currentTime = Capability{
     "timezone": {
       "type": "string",
       "maxLength": 64,
-      "description": "Name of the time zone in the IANA database, such as Europe/Berlin. Default: UTC."
+      "description": "Name of the time zone in the IANA database, such as Europe/Berlin. Default: ` + zone + `."
     },
     "format": {
       "type": "string",
@@ -27,8 +54,8 @@ var currentTime = Capability{
     }
   }
 }`,
-		Run: getCurrentTime,
-	}},
+		Run: func(_ context.Context, call Call) (any, error) { return currentTimeIn(zone, call) },
+	}
 }
 
 // timeResult is what get_current_time returns.
@@ -40,17 +67,26 @@ type timeResult struct {
 	TimeZone  string `json:"timezone"`
 }
 
-func getCurrentTime(_ context.Context, call Call) (any, error) {
+// zoneOf returns the time zone of a name.
+func zoneOf(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err != nil || zone == time.Local {
+		return nil, Errorf("There is no time zone %q. Name one of the IANA database, such as Europe/Berlin.", name)
+	}
+	return zone, nil
+}
+
+func currentTimeIn(defaultZone string, call Call) (any, error) {
 	asked := struct {
 		TimeZone string `json:"timezone"`
 		Format   string `json:"format"`
-	}{TimeZone: "UTC", Format: "iso8601"}
+	}{TimeZone: defaultZone, Format: "iso8601"}
 	if err := call.Decode(&asked); err != nil {
 		return nil, err
 	}
-	zone, err := time.LoadLocation(asked.TimeZone)
-	if err != nil || zone == time.Local {
-		return nil, Errorf("There is no time zone %q. Name one of the IANA database, such as Europe/Berlin.", asked.TimeZone)
+	zone, err := zoneOf(asked.TimeZone)
+	if err != nil {
+		return nil, err
 	}
 	now := call.Now.In(zone)
 	result := timeResult{Format: asked.Format, TimeZone: zone.String()}

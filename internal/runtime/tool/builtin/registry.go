@@ -14,13 +14,34 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
-// Capability is a set of built-in tools that layers name.
+// Capability is what layers name: a set of built-in tools.
 type Capability struct {
 	// Name in the layers.
 	Name string
-	// Tools of the capability.
+	// Description is for people.
+	Description string
+	// Risk of the capability; empty for Low.
+	Risk Risk
+	// DependsOn are the names of the capabilities that a Session has with this one.
+	DependsOn []string
+	// ConfigSchema is a JSON Schema of the configuration. Without one the capability has no configuration.
+	ConfigSchema string
+	// Tools of the capability without a configuration.
 	Tools []Tool
+	// Configure returns the tools with a configuration that satisfies the schema, or why it cannot be used. It is set
+	// with ConfigSchema.
+	Configure func(config []byte) ([]Tool, error)
 }
+
+// Risk is how much harm a capability can do.
+type Risk string
+
+const (
+	// RiskLow: it reads and writes nothing outside of the Session.
+	RiskLow Risk = "Low"
+	// RiskMedium: it reads what is outside of the Session.
+	RiskMedium Risk = "Medium"
+)
 
 // Tool is a built-in tool (TOOL-01, TOOL-06).
 type Tool struct {
@@ -58,10 +79,37 @@ func (c Call) Decode(into any) error {
 	return json.Unmarshal([]byte(c.Arguments), into)
 }
 
-// registered is a capability with the definitions of its tools.
+// registered is a capability with the definitions of its tools without a configuration.
 type registered struct {
 	Capability
 	definitions definition.Set
+}
+
+// define returns the definitions of tools.
+func (c *Capability) define(tools []Tool, config string) definition.Set {
+	var defined definition.Set
+	for _, t := range tools {
+		d := definition.Definition{
+			Name: t.Name, Description: t.Description, SideEffect: t.SideEffect, ConcurrencyClass: t.ConcurrencyClass,
+			Config: config,
+		}
+		if t.InputSchema != "" {
+			d.InputSchema = []byte(t.InputSchema)
+		}
+		defined = append(defined, definition.Builtin(c.Name, d))
+	}
+	return defined
+}
+
+// configured returns the tools with a configuration; empty for none.
+func (c *Capability) configured(config string) ([]Tool, error) {
+	if config == "" {
+		return c.Tools, nil
+	}
+	if err := c.checkConfig(config); err != nil {
+		return nil, err
+	}
+	return c.Configure([]byte(config))
 }
 
 // registry has the capabilities by name.
@@ -78,25 +126,19 @@ func init() {
 
 // Register adds a capability, or replaces the one of the same name (TOOL-04).
 func Register(c Capability) {
-	r := registered{Capability: c}
-	for _, t := range c.Tools {
-		d := definition.Definition{
-			Name: t.Name, Description: t.Description, SideEffect: t.SideEffect, ConcurrencyClass: t.ConcurrencyClass,
-		}
-		if t.InputSchema != "" {
-			d.InputSchema = []byte(t.InputSchema)
-		}
-		r.definitions = append(r.definitions, definition.Builtin(c.Name, d))
+	if c.Risk == "" {
+		c.Risk = RiskLow
 	}
+	r := registered{Capability: c, definitions: c.define(c.Tools, "")}
 	registry.Lock()
 	defer registry.Unlock()
 	registry.byName[c.Name] = r
 }
 
-// Known reports whether there is a capability of a name.
-func Known(name string) bool {
-	_, known := find(name)
-	return known
+// Find returns the capability of a name, and whether there is one.
+func Find(name string) (Capability, bool) {
+	found, known := find(name)
+	return found.Capability, known
 }
 
 // Names returns the names of all capabilities, sorted.
@@ -106,16 +148,29 @@ func Names() []string {
 	return slices.Sorted(maps.Keys(registry.byName))
 }
 
-// Definitions returns the definitions of the tools of a capability; none for an unknown one.
+// Definitions returns the definitions of the tools of a capability without a configuration; none for an unknown one.
 func Definitions(capability string) definition.Set {
 	found, _ := find(capability)
 	return found.definitions
 }
 
-// toolOf returns the tool of a definition, and whether there is one.
+// Configured returns the definitions of the tools of a capability with a configuration; empty for none. There are none
+// for an unknown capability. The error is why the configuration cannot be used.
+func Configured(capability, config string) (definition.Set, error) {
+	found, _ := find(capability)
+	if config == "" {
+		return found.definitions, nil
+	}
+	tools, err := found.configured(config)
+	return found.define(tools, config), err
+}
+
+// toolOf returns the tool of a definition, with its configuration, and whether there is one.
 func toolOf(d *definition.Definition) (Tool, bool) {
 	found, _ := find(d.Source.Name)
-	for _, t := range found.Tools {
+	// The definition exists, so that its configuration can be used, unless the capability was replaced.
+	tools, _ := found.configured(d.Config)
+	for _, t := range tools {
 		if t.Name == d.Name {
 			return t, true
 		}

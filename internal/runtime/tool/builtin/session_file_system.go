@@ -29,7 +29,8 @@ const (
 // The tools that change files are Idempotent: a change is recorded under its call, and a repeated call returns the
 // first result.
 var sessionFileSystem = Capability{
-	Name: "session_file_system",
+	Name:        "session_file_system",
+	Description: "Gives the model tools for the files of the Session.",
 	Tools: []Tool{
 		{
 			Name: "read_file",

@@ -5,7 +5,8 @@ import "context"
 // statelessTodoList lets the model keep a list of tasks. The conversation is the only place where the list is: each
 // call has the whole of it, and returns it.
 var statelessTodoList = Capability{
-	Name: "stateless_todo_list",
+	Name:        "stateless_todo_list",
+	Description: "Lets the model keep a list of tasks in the conversation.",
 	Tools: []Tool{{
 		Name: "write_todos",
 		Description: "Writes your list of tasks, for work of three or more steps. Each call replaces the whole list. " +

@@ -55,6 +55,8 @@ type Definition struct {
 	Timeout *metav1.Duration
 	// Source of the definition.
 	Source Source
+	// Config is the configuration of a capability that is part of the manager, as JSON; empty for none.
+	Config string
 
 	object *v1alpha1.Tool
 	digest func() string
@@ -94,7 +96,7 @@ func Builtin(capability string, d Definition) *Definition {
 	if d.SideEffect == "" {
 		d.SideEffect = executors.Named(d.Executor).SideEffect
 	}
-	d.digest = sync.OnceValue(func() string { return builtinDigest(capability, d.Name, d.SideEffect) })
+	d.digest = sync.OnceValue(func() string { return builtinDigest(capability, d.Name, d.SideEffect, d.Config) })
 	return &d
 }
 

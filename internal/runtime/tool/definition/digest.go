@@ -68,6 +68,10 @@ func encode(spec *v1alpha1.ToolSpec, others carriedOut) ([]byte, error) {
 
 // builtinDigest is the digest of the definition of a tool that is part of the manager. It differs from that of every
 // Tool.
-func builtinDigest(capability, name string, class v1alpha1.SideEffect) string {
-	return tool.Hash("builtin", capability, name, string(class))[:digestDigits]
+func builtinDigest(capability, name string, class v1alpha1.SideEffect, config string) string {
+	parts := []string{"builtin", capability, name, string(class)}
+	if config != "" {
+		parts = append(parts, config)
+	}
+	return tool.Hash(parts...)[:digestDigits]
 }

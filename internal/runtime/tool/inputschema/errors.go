@@ -42,9 +42,22 @@ func explainSchema(err error, document any) error {
 	return fmt.Errorf("%s: it has a malformed or ambiguous $id, $anchor, $schema or $ref", invalidSchema)
 }
 
+// mismatch begins the text of a MismatchError.
+const mismatch = "the arguments do not match the schema of the tool:"
+
+// MismatchError is the error of a JSON object that violates a schema.
+type MismatchError struct {
+	// Findings are the positions and the problems, each on a line of its own.
+	Findings string
+}
+
+// Error implements error.
+func (e *MismatchError) Error() string { return mismatch + e.Findings }
+
 // explainArguments returns the error of invalid arguments.
 func explainArguments(err *jsonschema.ValidationError) error {
-	return errors.New(describe("the arguments do not match the schema of the tool", err))
+	text := describe(strings.TrimSuffix(mismatch, ":"), err)
+	return &MismatchError{Findings: strings.TrimPrefix(text, mismatch)}
 }
 
 // describe lists the findings of a validation, in a deterministic order.

@@ -1,0 +1,60 @@
+package inprocess_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest/inprocess"
+)
+
+// twoZones is a Session with a time zone, of an Agent with another one.
+const twoZones = `
+apiVersion: capstan.dev/v1alpha1
+kind: Agent
+metadata: {name: clock}
+spec: {capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: demo}
+spec:
+  harnessRef: {name: base}
+  agentRef: {name: clock}
+  capabilities: [{builtin: current_time, config: {timezone: Asia/Tokyo}}]
+`
+
+// Rules: CAP-04, CFG-03.
+func TestACapabilityHasTheConfigurationOfTheLowestLayer(t *testing.T) {
+	script := calling([]string{"get_current_time"})
+	script.Response.Text = "{{tool:get_current_time}}"
+	runtime := start(t, inprocess.WithYAML(twoZones), inprocess.WithSimulation(script))
+	if turn := run(t, runtime, message("demo-1", "Go.")); !strings.Contains(turn.Status.Output, "Asia/Tokyo") {
+		t.Errorf("the Turn ended as %+v", turn.Status)
+	}
+}
+
+// Rules: CFG-10.
+func TestACapabilityThatCannotBeUsedStopsATurn(t *testing.T) {
+	runtime := start(t, inprocess.WithYAML(twoZones), inprocess.WithSimulation(calling([]string{"ask"})))
+	run(t, runtime, message("demo-1", "Go."))
+	found, err := runtime.LoadContext(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found.Session.Spec.Capabilities[0].Config.Raw = []byte(`{"timezone":"Mars/Olympus"}`)
+	if err := runtime.Apply(found.Session); err != nil {
+		t.Fatal(err)
+	}
+	turn := await(t, runtime, "demo-1", func(turn *v1alpha1.Turn) bool {
+		return turn.Status.Phase == v1alpha1.TurnPhaseFailed
+	})
+	if reason(turn) != "False DependencyUnavailable" {
+		t.Errorf("the Turn ended as %+v", turn.Status)
+	}
+	_, err = inprocess.New(t.Context(), inprocess.WithYAML(base),
+		inprocess.WithYAML(strings.ReplaceAll(twoZones, "Asia/Tokyo", "Mars/Olympus")), inprocess.WithSimulation(calling()))
+	if err == nil || !strings.Contains(err.Error(), "CapabilityInvalid") {
+		t.Errorf("a runtime starts with it: %v", err)
+	}
+}
