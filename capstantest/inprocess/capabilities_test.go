@@ -34,7 +34,7 @@ func TestACapabilityHasTheConfigurationOfTheLowestLayer(t *testing.T) {
 	}
 }
 
-// Rules: CFG-10.
+// Rules: CFG-10, INSPECT-01.
 func TestACapabilityThatCannotBeUsedStopsATurn(t *testing.T) {
 	runtime := start(t, inprocess.WithYAML(twoZones), inprocess.WithSimulation(calling([]string{"ask"})))
 	run(t, runtime, message("demo-1", "Go."))
@@ -51,6 +51,14 @@ func TestACapabilityThatCannotBeUsedStopsATurn(t *testing.T) {
 	})
 	if reason(turn) != "False DependencyUnavailable" {
 		t.Errorf("the Turn ended as %+v", turn.Status)
+	}
+	if _, err := runtime.LoadContext(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "Mars/Olympus") {
+		t.Errorf("the context of the Session is loaded: %v", err)
+	}
+	broken, err := runtime.Inspect(t.Context(), "")
+	if err != nil || broken.Problem != v1alpha1.ReasonCapabilityInvalid || len(broken.Messages) == 0 ||
+		len(broken.Tools) != 4 {
+		t.Errorf("the inspection shows %+v, %v", broken, err)
 	}
 	_, err = inprocess.New(t.Context(), inprocess.WithYAML(base),
 		inprocess.WithYAML(strings.ReplaceAll(twoZones, "Asia/Tokyo", "Mars/Olympus")), inprocess.WithSimulation(calling()))

@@ -19,6 +19,8 @@ var named = []reflect.Type{
 	reflect.TypeFor[inprocess.MessageOrigin](), reflect.TypeFor[inprocess.MessagePartType](),
 	reflect.TypeFor[inprocess.Event](), reflect.TypeFor[inprocess.NetworkAccess](),
 	reflect.TypeFor[inprocess.Effective](), reflect.TypeFor[inprocess.CapabilityUse](),
+	reflect.TypeFor[inprocess.Context](), reflect.TypeFor[inprocess.Capability](),
+	reflect.TypeFor[inprocess.OfferedTool](), reflect.TypeFor[inprocess.Hook](),
 	reflect.TypeFor[inprocess.RefusedError](),
 	reflect.TypeFor[inprocess.Store](), reflect.TypeFor[inprocess.LogSession](),
 }

@@ -9,7 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/prompt"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 	"github.com/capstan-dev/capstan/internal/testing/images"
 )
@@ -66,9 +68,12 @@ func TestAnImageThatCannotBeFetchedIsReplacedByANote(t *testing.T) {
 		!strings.Contains(b.asked[0].Messages[0].PlainText(), "could not read this image") {
 		t.Errorf("the next Turn asks %d times, with %+v", len(b.asked), b.asked[0].Messages)
 	}
-	inspected, err := b.Inspect(t.Context(), session, "", with())
-	if err != nil || !slices.Equal(images.Addresses(inspected), []string{harbour}) || inspected.User != b.asked[0].User {
-		t.Errorf("the next request would be %+v, %v", inspected, err)
+	next, err := b.Conversation(t.Context(), session)
+	if err != nil || !slices.Equal(images.Addresses(model.Request{Messages: next}), []string{harbour}) {
+		t.Errorf("the next request would have %+v, %v", next, err)
+	}
+	if b.asked[0].User != prompt.User(session.UID) {
+		t.Errorf("the provider knows the user as %q", b.asked[0].User)
 	}
 	if got := b.transcript()[0].Images(); len(got) != 1 || got[0].URL != ship {
 		t.Errorf("the log has %+v", got)

@@ -6,33 +6,16 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/prompt"
-	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// Inspect composes the model request for the next message of a Session, without that message, and sends nothing
-// (INSPECT-01). The conversation may be empty.
-func (run *Runner) Inspect(
-	ctx context.Context,
-	s journal.Session,
-	locale string,
-	c turnstate.Config,
-) (model.Request, error) {
+// Conversation returns the messages of a Session as its next model call would be sent them, without a new message
+// (INSPECT-01). There may be none.
+func (run *Runner) Conversation(ctx context.Context, s journal.Session) ([]event.Message, error) {
 	view, err := run.Log.View(ctx, s, 0)
 	if err != nil {
-		return model.Request{}, fmt.Errorf("reading the conversation: %w", err)
+		return nil, fmt.Errorf("reading the conversation: %w", err)
 	}
 	repaired, _ := prompt.Repair(prompt.Sendable(view.Messages))
-	messages := event.Fenced(repaired)
-	rendered := prompt.Render(c.Effective.SystemPrompt, locale, c.Tools, messages)
-	return model.Request{
-		Model:        model.Name(c.Model),
-		SystemPrompt: rendered.SystemPrompt,
-		Messages:     messages,
-		Tools:        rendered.Tools,
-		Locale:       locale,
-		Iteration:    1,
-		User:         prompt.User(s.UID),
-	}, nil
+	return event.Fenced(repaired), nil
 }
