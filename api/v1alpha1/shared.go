@@ -80,8 +80,8 @@ type NetworkAccess struct {
 
 // CapabilityReference names a capability that a Session has.
 type CapabilityReference struct {
-	// builtin is the name of a capability that is part of the manager: current_time, session_file_system or
-	// stateless_todo_list.
+	// builtin is the name of a capability that is part of the manager: current_time, session_file_system,
+	// stateless_todo_list or web_fetch.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9_]*$`

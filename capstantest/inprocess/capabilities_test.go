@@ -1,11 +1,16 @@
 package inprocess_test
 
 import (
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	testsite "github.com/capstan-dev/capstan/internal/testing/site"
 )
 
 // twoZones is a Session with a time zone, of an Agent with another one.
@@ -64,5 +69,42 @@ func TestACapabilityThatCannotBeUsedStopsATurn(t *testing.T) {
 		inprocess.WithYAML(strings.ReplaceAll(twoZones, "Asia/Tokyo", "Mars/Olympus")), inprocess.WithSimulation(calling()))
 	if err == nil || !strings.Contains(err.Error(), "CapabilityInvalid") {
 		t.Errorf("a runtime starts with it: %v", err)
+	}
+}
+
+// Rules: CAP-01.
+func TestAPageOfTheWebIsReadWithinTheNetworkAccessList(t *testing.T) {
+	s := testsite.New(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/out" {
+			http.Redirect(w, r, "/secret", http.StatusFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<h1>Home</h1>")
+	})
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	for path, want := range map[string]string{"/": "# Home", "/secret": "network access list", "/out": "redirect"} {
+		script := calling([]string{"web_fetch"})
+		script.Response.Text = "{{tool:web_fetch}}"
+		script.ToolCalls.Sequence[0].Calls[0].Arguments = &v1alpha1.JSON{Raw: []byte(`{"url":"` + s.URL + path + `"}`)}
+		runtime := start(t, inprocess.WithSimulation(script), inprocess.WithEgressRoots(roots),
+			inprocess.WithEgressAllow(netip.MustParsePrefix("127.0.0.0/8")), inprocess.WithYAML(`
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: demo}
+spec:
+  harnessRef: {name: base}
+  capabilities: [{builtin: web_fetch}]
+  networkAccess: {blocked: ["`+s.URL+`/secret"], exemptTools: [{name: look}, {name: pay}, {name: guarded}]}
+`))
+		turn := run(t, runtime, message("demo-1", "Read."))
+		if reason(turn) != "True EndTurn" || !strings.Contains(turn.Status.Output, want) {
+			t.Errorf("%s: the Turn ended with %q, want %q", path, turn.Status.Output, want)
+		}
+		if offered, err := runtime.LoadContext(t.Context(), ""); err != nil || offered.Capabilities[0].Risk != "Medium" ||
+			offered.Tools[len(offered.Tools)-1].Source != "web_fetch" {
+			t.Errorf("the model is offered %+v, %v", offered, err)
+		}
 	}
 }

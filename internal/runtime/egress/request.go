@@ -42,6 +42,8 @@ type Request struct {
 
 // Response is the response.
 type Response struct {
+	// URL that responded, after redirects.
+	URL *url.URL
 	// Status code of HTTP.
 	Status int
 	// Header of the response.
@@ -75,7 +77,12 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 		}
 		location := answer.Header.Get("Location")
 		if !redirects(answer.StatusCode) || location == "" {
-			return read(ctx, answer, r.MaxBody)
+			response, err := read(ctx, answer, r.MaxBody)
+			if err != nil {
+				return nil, err
+			}
+			response.URL = h.url
+			return response, nil
 		}
 		answer.Body.Close()
 		if followed == MaxRedirects {

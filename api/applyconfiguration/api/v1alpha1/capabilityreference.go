@@ -11,8 +11,8 @@ import (
 //
 // CapabilityReference names a capability that a Session has.
 type CapabilityReferenceApplyConfiguration struct {
-	// builtin is the name of a capability that is part of the manager: current_time, session_file_system or
-	// stateless_todo_list.
+	// builtin is the name of a capability that is part of the manager: current_time, session_file_system,
+	// stateless_todo_list or web_fetch.
 	Builtin *string `json:"builtin,omitempty"`
 	// config is the configuration of the capability, an object of at most 2048 bytes. current_time has timezone, the
 	// time zone that it uses where a call names none; the others have no configuration.

@@ -3,6 +3,7 @@ package builtintool
 import (
 	"context"
 
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -22,9 +23,22 @@ func (Executor) Prepare(_ context.Context, p executor.Process, c executor.Call) 
 		Do: func(ctx context.Context) (tool.Outcome, error) {
 			return builtin.Run(ctx, c.Definition, c.Call, builtin.Call{
 				Arguments: tool.ArgumentsOrEmpty(c.Arguments), Now: p.Clock(), Cause: c.Cause, Files: files(p, c),
+				Fetch: fetch(p, c),
 			})
 		},
 	}, nil
+}
+
+// fetch returns a function that sends requests to where the network access lists of a call permit it; nil where none
+// are sent.
+func fetch(p executor.Process, c executor.Call) func(context.Context, egress.Request) (*egress.Response, error) {
+	if p.Egress == nil {
+		return nil
+	}
+	return func(ctx context.Context, request egress.Request) (*egress.Response, error) {
+		request.Permits = c.Network.Permits
+		return p.Egress.Do(ctx, request)
+	}
 }
 
 // files returns those of the Session of a call; nil where no process stores any.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
@@ -72,6 +73,8 @@ type Call struct {
 	Cause record.Cause
 	// Files are those of the Session; nil where there are none.
 	Files *sessionfs.FS
+	// Fetch sends a request to where the Session may send one; nil where no requests are sent.
+	Fetch func(ctx context.Context, request egress.Request) (*egress.Response, error)
 }
 
 // Decode reads the arguments.
@@ -119,7 +122,7 @@ var registry = struct {
 }{byName: map[string]registered{}}
 
 func init() {
-	for _, c := range []Capability{currentTime, sessionFileSystem, statelessTodoList} {
+	for _, c := range []Capability{currentTime, sessionFileSystem, statelessTodoList, webFetch} {
 		Register(c)
 	}
 }

@@ -1,0 +1,129 @@
+package markdown
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capstan-dev/capstan/internal/testing/memory"
+)
+
+func convert(t *testing.T, page string) Document {
+	t.Helper()
+	at, err := url.Parse("https://example.org/docs/page?q=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	converted, err := FromHTML(t.Context(), []byte(page), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return converted
+}
+
+func TestAPageBecomesMarkdown(t *testing.T) {
+	for name, test := range map[string]struct{ page, want string }{
+		"nothing":    {"", ""},
+		"text":       {"a &lt; b", "a &lt; b"},
+		"paragraphs": {"<p>one<p>two <b>bold</b>", "one\n\ntwo **bold**"},
+		"headings":   {"<h1>A</h1><h3>B</h3>text", "# A\n\n### B\n\ntext"},
+		"lists":      {"<ul><li>a<li>b<ol><li>c</ol></ul>", "- a\n- b\n  \n  1. c"},
+		"code":       {"<pre><code>x := 1\ny</code></pre>", "```\nx := 1\ny\n```"},
+		"a table":    {"<table><tr><th>A<th>B<tr><td>1<td>2</table>", "| A | B |\n|---|---|\n| 1 | 2 |"},
+		"a link":     {`<a href="../x">there</a>`, "[there](https://example.org/x)"},
+		"an image": {`<img src="/i.png" alt="a
+		ship">`, "![a ship](https://example.org/i.png)"},
+		"scripts":         {"a<script>alert('<p>x')</script><style>b{}</style><svg><text>s</text></svg>c", "ac"},
+		"comments":        {"a<!-- <p>hidden -->b", "ab"},
+		"a script's link": {`<a href="javascript:alert(1)">x</a><a href="data:text/html,x">y</a>`, "[x]()[y]()"},
+		"a password":      {`<a href="https://u:p@example.com/">x</a>`, "[x](https://example.com/)"},
+		"unknown":         {"<my-tag>a</my-tag><p>b", "a\n\nb"},
+		"unclosed":        {"<div><b>a<div>b", "**a**\n\n**b**"},
+		"wrong order":     {"<b>a<i>b</b>c</i>d", "**a*b***cd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := convert(t, test.page); got.Text != test.want || got.Cut {
+				t.Errorf("the page is %q, want %q", got.Text, test.want)
+			}
+		})
+	}
+	titled := convert(t, "<html><head><title>A &amp;\n B</title></head><body>c")
+	if titled.Title != "A & B" || titled.Text != "c" {
+		t.Errorf("the page is %+v", titled)
+	}
+}
+
+// Each of these pages makes a browser, or a converter without bounds, use gigabytes or minutes.
+func TestAPageThatIsABombIsHarmless(t *testing.T) {
+	fill := func(part string) string { return strings.Repeat(part, MaxPageBytes/len(part)) }
+	formats := strings.Builder{}
+	for i := range 400 {
+		formats.WriteString("<font size=" + strings.Repeat("1", i%9+1) + "><b><i><u>")
+	}
+	for name, page := range map[string]string{
+		"nested elements":               fill("<div>"),
+		"nested elements of all kinds":  fill("<a><b><i><p><ul><li><table><tr><td><blockquote>"),
+		"nested quotations":             strings.Repeat("<blockquote>", 1000) + fill("a<br>"),
+		"nested lists":                  fill("<ul><li>a"),
+		"formats that are never closed": formats.String() + fill("<p>"),
+		"formats in the wrong order":    fill("<b><i></b></i><p>"),
+		"tables in tables":              fill("<table><tr><td>"),
+		"a row of many cells":           "<table><tr>" + strings.Repeat("<td>a", 20000) + fill("<tr><td>b"),
+		"a cell of many columns":        "<table>" + fill("<tr><td colspan=1000000 rowspan=1000000>b"),
+		"many attributes":               "<a " + fill("x=1 ") + ">",
+		"many links":                    fill("<a href=x>y</a>"),
+		"a long address":                `<a href="` + fill("x") + `">y</a>`,
+		"many images":                   fill("<img src=x>"),
+		"entities":                      fill("&CounterClockwiseContourIntegral;"),
+		"what looks like Markdown":      fill("*_`[](<\n1. #"),
+		"emphasis":                      fill("<b>*</b><i>_</i>"),
+		"code in code":                  fill("<code>`"),
+		"lines of code":                 "<pre>" + fill("```\n"),
+		"lists with large numbers":      fill("<ol start=99999999><li>a</ol>"),
+		"spaces":                        fill(" \n\t"),
+		"line breaks":                   fill("<br>"),
+		"headings":                      fill("<h1>a\n"),
+		"no text at all":                fill("\x00\xff"),
+		"open tags":                     fill("<"),
+		"open comments":                 fill("<!--"),
+		"end tags":                      fill("</p>"),
+		"titles":                        fill("<title>a</title>"),
+		"templates":                     fill("<svg><template>"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			begin := time.Now()
+			var converted Document
+			allocated := memory.Allocated(func() { converted = convert(t, page) })
+			took := time.Since(begin)
+			t.Logf("%d bytes in %s, %d MiB allocated", len(converted.Text), took, allocated>>20)
+			if took > 10*time.Second {
+				t.Errorf("it takes %s", took)
+			}
+			if allocated > 512<<20 {
+				t.Errorf("it allocates %d MiB", allocated>>20)
+			}
+			if len(converted.Text) > 8<<20 || len(converted.Title) > 2*maxTitleBytes {
+				t.Errorf("it is %d bytes long", len(converted.Text))
+			}
+		})
+	}
+}
+
+func TestAConversionWaitsForAPlace(t *testing.T) {
+	for range concurrent {
+		places <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := FromHTML(ctx, []byte("a"), nil); err == nil {
+		t.Error("a page is converted without a place")
+	}
+	for range concurrent {
+		<-places
+	}
+	if converted := convert(t, "a"); converted.Text != "a" {
+		t.Errorf("the page is %+v", converted)
+	}
+}
