@@ -20,7 +20,7 @@ const (
 
 // Values are values by text, of each namespace its own. They are safe for concurrent use.
 type Values[V any] struct {
-	bytes  int64
+	bytes     int64
 	producing *fairshare.Pool
 
 	mu      sync.Mutex
@@ -53,8 +53,8 @@ func New[V any](bytes int64) *Values[V] {
 	}
 }
 
-// Of returns the value of a text, and produces it if it is not kept. A namespace produces one after the other. The error is
-// that of a context which ends before it is the text's turn.
+// Of returns the value of a text, and produces it if it is not kept. A namespace produces one after the other. The
+// error is that of a context which ends before it is the text's turn.
 func (v *Values[V]) Of(
 	ctx context.Context, namespace, text string, produce func(text string) (value V, bytes int64),
 ) (V, error) {

@@ -88,12 +88,12 @@ func usedMemory() (memory, error) {
 
 // allowed are the system calls that the Go runtime needs while it runs. Nothing in it opens, names or finds anything.
 var allowed = []uint32{
-	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_FCNTL, unix.SYS_FSTAT, unix.SYS_PIPE2,
+	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_FSTAT, unix.SYS_PIPE2,
 	unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EVENTFD2,
 	unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MINCORE, unix.SYS_BRK,
 	unix.SYS_FUTEX, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_SCHED_YIELD,
-	unix.SYS_SCHED_GETAFFINITY, unix.SYS_GETTIMEOFDAY,
-	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK, unix.SYS_TGKILL,
+	unix.SYS_GETTIMEOFDAY,
+	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK,
 	unix.SYS_RESTART_SYSCALL, unix.SYS_SETITIMER, unix.SYS_TIMER_CREATE, unix.SYS_TIMER_SETTIME, unix.SYS_TIMER_DELETE,
 	unix.SYS_GETPID, unix.SYS_GETPPID, unix.SYS_GETTID, unix.SYS_GETUID, unix.SYS_GETEUID, unix.SYS_GETGID,
 	unix.SYS_GETEGID, unix.SYS_GETRANDOM, unix.SYS_GETRUSAGE, unix.SYS_SET_ROBUST_LIST, unix.SYS_RSEQ,
@@ -104,18 +104,36 @@ var allowed = []uint32{
 const (
 	offsetNumber = 0
 	offsetArch   = 4
-	// offsetFlags is the lower half of the first argument, on machines with the lower byte first.
-	offsetFlags = 16
+	// offsetFirst and offsetSecond are the lower halves of the first two arguments, on machines with the lower byte
+	// first. The kernel looks at no more of a number of a process or of a command.
+	offsetFirst  = 16
+	offsetSecond = 24
 )
 
-// filter permits the allowed system calls alone, for all threads. Others fail, so that the interpreter reports what it
-// could not do. A new thread is not a new process.
+// restricted permits a system call with some values of an argument alone. The rest of the program follows for others.
+func restricted(number, offset uint32, values ...uint32) []unix.SockFilter {
+	length := uint8(len(values)) //nolint:gosec // There are few.
+	part := []unix.SockFilter{
+		jump(unix.BPF_JEQ, number, 0, length+3),
+		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset),
+	}
+	for i, value := range values {
+		part = append(part, jump(unix.BPF_JEQ, value, length-uint8(i), 0)) //nolint:gosec // There are few.
+	}
+	return append(part,
+		statement(unix.BPF_RET|unix.BPF_K, refuse), statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW))
+}
+
+// refuse lets a system call fail, so that the interpreter reports what it could not do.
+const refuse = uint32(unix.SECCOMP_RET_ERRNO | unix.EPERM)
+
+// filter permits the allowed system calls alone, for all threads. A new thread is not a new process. The runtime
+// interrupts its own threads by signals; it must not signal those of the manager.
 func filter() error {
 	arch, ok := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 	if !ok {
 		return fmt.Errorf("system calls cannot be filtered on %s", runtime.GOARCH)
 	}
-	fail := uint32(unix.SECCOMP_RET_ERRNO | unix.EPERM)
 	program := []unix.SockFilter{
 		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offsetArch),
 		jump(unix.BPF_JEQ, arch, 1, 0),
@@ -125,16 +143,20 @@ func filter() error {
 		jump(unix.BPF_JEQ, unix.SYS_CLONE3, 0, 1),
 		statement(unix.BPF_RET|unix.BPF_K, uint32(unix.SECCOMP_RET_ERRNO|unix.ENOSYS)),
 		jump(unix.BPF_JEQ, unix.SYS_CLONE, 0, 4),
-		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offsetFlags),
+		statement(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offsetFirst),
 		jump(unix.BPF_JSET, unix.CLONE_THREAD, 1, 0),
-		statement(unix.BPF_RET|unix.BPF_K, fail),
+		statement(unix.BPF_RET|unix.BPF_K, refuse),
 		statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW),
 	}
+	program = append(program, restricted(unix.SYS_TGKILL, offsetFirst, uint32(os.Getpid()))...) //nolint:gosec // Positive.
+	program = append(program, restricted(unix.SYS_SCHED_GETAFFINITY, offsetFirst, 0)...)
+	program = append(program, restricted(unix.SYS_FCNTL, offsetSecond,
+		unix.F_GETFL, unix.F_SETFL, unix.F_GETFD, unix.F_SETFD)...)
 	for _, number := range allowed {
 		program = append(program, jump(unix.BPF_JEQ, number, 0, 1),
 			statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW))
 	}
-	program = append(program, statement(unix.BPF_RET|unix.BPF_K, fail))
+	program = append(program, statement(unix.BPF_RET|unix.BPF_K, refuse))
 	if len(program) > math.MaxUint16 {
 		return errors.New("the filter of system calls is too long")
 	}
