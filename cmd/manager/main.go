@@ -77,6 +77,9 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("loading the client configuration: %w", err)
 	}
+	if o.memory > 0 {
+		limitCollector(o.memory)
+	}
 	config.UserAgent = version.Get().UserAgent(program)
 	o.limit(config)
 	o.controllers.Watchdog = watchdog.New(time.Now)
@@ -98,7 +101,9 @@ func run(ctx context.Context, o options) error {
 	if o.controllers.Launcher.Delivery, err = o.delivery(config); err != nil {
 		return err
 	}
-	scripts := bash.NewPool(bash.Options{Command: []string{"/proc/self/exe", scriptArgument}, Processes: o.scripts})
+	scripts := bash.NewPool(bash.Options{
+		Command: []string{"/proc/self/exe", scriptArgument}, Processes: o.scripts, Waited: shares.Waited(shares.Scripts),
+	})
 	defer scripts.Close()
 	o.controllers.Scripts = scripts
 	if err := awayFromAPIServer(ctx, mgr, config, o); err != nil {
@@ -112,7 +117,7 @@ func run(ctx context.Context, o options) error {
 	}
 	ctrl.Log.Info("Computed the memory for conversations", "bytes", o.controllers.ConversationBytes,
 		"perNamespace", fairshare.Ceiling(o.controllers.ConversationBytes), "largestConversation", o.largestConversation(),
-		"cache", o.controllers.JournalCacheBytes)
+		"cache", o.controllers.JournalCacheBytes, "scripts", o.scriptMemory())
 	ctrl.Log.Info("Starting manager", "version", version.Get().String(),
 		"launcherImage", o.controllers.Launcher.Image, "launcherDelivery", o.controllers.Launcher.Delivery)
 	err = mgr.Start(ctx)

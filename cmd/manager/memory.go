@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
 )
 
 const (
@@ -20,19 +21,40 @@ const (
 	assumedMemory = 576 << 20
 )
 
-// memoryLimit returns the memory that the process may use: GOMEMLIMIT, or nine tenths of the container's limit. 0 for
-// no limit.
-func memoryLimit() int64 {
+// scriptMemory is the most memory of the processes in which scripts of hooks run.
+func (o *options) scriptMemory() int64 {
+	return int64(o.scripts) * bash.MaxProcessBytes
+}
+
+// memoryLimit returns the memory that the process may use: GOMEMLIMIT, or nine tenths of what the container's limit
+// leaves beside the processes of scripts. 0 for no limit.
+func memoryLimit(scripts int64) int64 {
 	limit := debug.SetMemoryLimit(-1)
 	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if of := cgroupLimit(path); of > 0 {
-			limit = min(limit, of/10*9)
-		}
+		limit = beside(limit, cgroupLimit(path), scripts)
 	}
 	if limit >= math.MaxInt64/2 {
 		return 0
 	}
 	return limit
+}
+
+// beside is the lower one of a limit and of what a container's limit leaves; 0 for a container without one.
+func beside(limit, container, scripts int64) int64 {
+	if container <= 0 {
+		return limit
+	}
+	return min(limit, max(container-scripts, 0)/10*9)
+}
+
+// minCollectorBytes is the least memory from which on the garbage collector works harder.
+const minCollectorBytes = ownMemory + 2*minConversationBytes
+
+// limitCollector makes the garbage collector work harder where a container's limit leaves less than GOMEMLIMIT.
+func limitCollector(limit int64) {
+	if limit = max(limit, minCollectorBytes); limit < debug.SetMemoryLimit(-1) {
+		debug.SetMemoryLimit(limit)
+	}
 }
 
 // cgroupLimit reads a limit of the container's; 0 if there is none.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -47,5 +48,24 @@ func TestTheLimitOfAContainerIsRead(t *testing.T) {
 	}
 	if cgroupLimit("/nowhere") != 0 {
 		t.Error("a file that is not there is a limit")
+	}
+}
+
+func TestScriptsTakeTheirMemoryFromTheContainer(t *testing.T) {
+	const mib = 1 << 20
+	for name, c := range map[string]struct{ limit, container, scripts, want int64 }{
+		"no limit of the container":   {450 * mib, 0, 128 * mib, 450 * mib},
+		"the shipped limits":          {450 * mib, 640 * mib, 128 * mib, 450 * mib},
+		"many scripts":                {450 * mib, 640 * mib, 512 * mib, 128 * mib / 10 * 9},
+		"no GOMEMLIMIT":               {math.MaxInt64, 1000 * mib, 128 * mib, 872 * mib / 10 * 9},
+		"more scripts than there are": {450 * mib, 640 * mib, 4096 * mib, 0},
+	} {
+		if got := beside(c.limit, c.container, c.scripts); got != c.want {
+			t.Errorf("%s: %d MiB, want %d", name, got/mib, c.want/mib)
+		}
+	}
+	o := options{scripts: 3}
+	if got := o.scriptMemory(); got != 192*mib {
+		t.Errorf("three scripts may use %d bytes", got)
 	}
 }

@@ -48,6 +48,8 @@ type options struct {
 	metricsCerts   string
 	version        bool
 	scripts        int
+	// memory is what the process may use; 0 for no limit.
+	memory int64
 }
 
 // parse reads the command line.
@@ -61,7 +63,8 @@ func parse(args []string) (options, error) {
 	if err := flags.Parse(args); err != nil || o.version {
 		return o, err
 	}
-	o.divide(memoryLimit())
+	o.memory = memoryLimit(o.scriptMemory())
+	o.divide(o.memory)
 	o.controllers.Egress = o.egress()
 	return o, o.validate()
 }

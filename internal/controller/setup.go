@@ -321,7 +321,11 @@ func (o Options) register(
 	if err != nil {
 		return fmt.Errorf("registering the object metrics: %w", err)
 	}
-	if err := o.Metrics.Register(&shares.Collector{Models: pools.Models, Tools: pools.Tools}); err != nil {
+	collector := &shares.Collector{Models: pools.Models, Tools: pools.Tools}
+	if scripts, ok := o.Scripts.(*bash.Pool); ok {
+		collector.Scripts = scripts.Places()
+	}
+	if err := o.Metrics.Register(collector); err != nil {
 		return fmt.Errorf("registering the share metrics: %w", err)
 	}
 	return nil

@@ -20,6 +20,7 @@ const (
 	Passes           = "passes"
 	RecordBytes      = "record_bytes"
 	RecordOperations = "record_operations"
+	Scripts          = "scripts"
 )
 
 var waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -56,9 +57,9 @@ var (
 		"Memory reserved for model calls in progress and for responses that are not in the journal yet.", nil, nil)
 )
 
-// Collector counts the used slots of the activity Pools.
+// Collector counts the used slots of the activity Pools, and of that of the scripts of hooks, which may be nil.
 type Collector struct {
-	Models, Tools *fairshare.Pool
+	Models, Tools, Scripts *fairshare.Pool
 }
 
 // Describe implements prometheus.Collector.
@@ -76,7 +77,10 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	for _, p := range []struct {
 		resource string
 		pool     *fairshare.Pool
-	}{{ModelCalls, c.Models}, {ToolRequests, c.Tools}} {
+	}{{ModelCalls, c.Models}, {ToolRequests, c.Tools}, {Scripts, c.Scripts}} {
+		if p.pool == nil {
+			continue
+		}
 		gauge(held, p.pool.Held().Places, p.resource)
 		gauge(lines, int64(p.pool.Waiting()), p.resource)
 	}

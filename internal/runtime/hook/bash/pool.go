@@ -19,6 +19,8 @@ const (
 	startTimeout = 10 * time.Second
 	// DefaultProcesses is how many scripts run at once.
 	DefaultProcesses = 2
+	// MaxProcessBytes is the most memory that a process takes, with its code.
+	MaxProcessBytes = 64 << 20
 	// DefaultIdle is how long a process waits for a script.
 	DefaultIdle = 5 * time.Minute
 )
@@ -31,6 +33,8 @@ type Options struct {
 	Processes int
 	// Idle is how long a process that has been started beforehand waits for a script. Default DefaultIdle.
 	Idle time.Duration
+	// Waited is called with the waiting time of each script for its place. It may be nil.
+	Waited fairshare.Observer
 }
 
 // Pool has the processes in which scripts run. Each runs one script. The next one is started when one is taken, so that
@@ -65,9 +69,13 @@ func NewPool(o Options) *Pool {
 		command: o.Command, idle: o.Idle, ready: make(chan *process, o.Processes),
 		places: fairshare.NewPool(fairshare.Options{
 			Total: fairshare.Amount{Places: int64(o.Processes)}, PerNamespace: fairshare.Amount{Places: most},
+			Waited: o.Waited,
 		}),
 	}
 }
+
+// Places are those of the scripts that run, and of those that wait.
+func (p *Pool) Places() *fairshare.Pool { return p.places }
 
 // Close ends all processes and waits for them.
 func (p *Pool) Close() {
