@@ -14,10 +14,9 @@
 // Only the simulated provider is compiled; package providers has the drivers of the real ones.
 //
 // A Clock advances the time, so that timeouts and deadlines pass at once, and WithoutPauses moves it to the end of each
-// pause between attempts. Kit.Inject makes tools fail as they do in
-// clusters: an image that cannot be pulled, an eviction, a lost node. Kit.Apply applies manifests, Kit.Answer plays the
-// client, Kit.Told reads the text for the model about a call, and the matchers HaveSucceeded, HaveFailed, WaitForTools
-// and HaveToolCall check Turns.
+// pause between attempts. Kit.Inject makes tools fail as they do in clusters: an image that cannot be pulled, an
+// eviction, a lost node. Kit.Apply applies manifests, Kit.Answer plays the client, Kit.ToolResultText reads the text
+// for the model about a call, and the matchers HaveSucceeded, HaveFailed, WaitForTools and HaveToolCall check Turns.
 //
 // Package inprocess runs the same Turns without an API server, in the process of the test.
 //

@@ -15,7 +15,7 @@ import (
 // root is the repository, as seen from this directory.
 const root = ".."
 
-// sdks are what only the drivers of real model providers need.
+// sdks are modules that only the drivers of real model providers need.
 var sdks = []string{
 	"github.com/openai/openai-go", "github.com/anthropics/anthropic-sdk-go", "google.golang.org/genai",
 	"google.golang.org/grpc", "github.com/google/s2a-go", "cloud.google.com/go", "go.opencensus.io",

@@ -54,7 +54,7 @@ func (p *player) createPod(ctx context.Context, job *batchv1.Job, refused bool) 
 // explain records an Event if a quota refuses the Job's pod: the Job's status does not show it.
 func (p *player) explain(ctx context.Context, job *batchv1.Job) error {
 	now := p.present()
-	said := &corev1.Event{
+	event := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: job.Namespace, Name: job.Name + ".refused"},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID,
@@ -71,7 +71,7 @@ func (p *player) explain(ctx context.Context, job *batchv1.Job) error {
 		FirstTimestamp: now,
 		LastTimestamp:  now,
 	}
-	if err := p.client.Create(ctx, said); client.IgnoreAlreadyExists(err) != nil {
+	if err := p.client.Create(ctx, event); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("recording the Event about the missing pod of Job %s: %w", job.Name, err)
 	}
 	return nil

@@ -146,7 +146,7 @@ func (p *player) resume(job *batchv1.Job, pod *corev1.Pod, call Call, fault Faul
 func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, call Call) {
 	defer c.stop(nil)
 	ctx := context.Background()
-	befall := map[Fault]func() error{
+	injected := map[Fault]func() error{
 		PodDeleted: func() error { return p.client.Delete(ctx, pod.DeepCopy()) },
 		Evicted: func() error {
 			eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
@@ -157,9 +157,9 @@ func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, c
 		},
 		NodeSilent: func() error { return p.silence(ctx, pod.DeepCopy()) },
 	}[c.fault]
-	if befall != nil {
+	if injected != nil {
 		// A failure here is obsolete: the pod is gone already.
-		_ = befall()
+		_ = injected()
 	}
 	end, ok := p.endingOf(c, call, timeoutOf(job))
 	if !ok {

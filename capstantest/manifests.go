@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fieldOwner is who applies manifests.
+// fieldOwner is the field manager of applied manifests.
 const fieldOwner client.FieldOwner = "capstantest"
 
 // kustomizeGroup is that of kustomization files, which are not for a cluster.

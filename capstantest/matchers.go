@@ -48,7 +48,7 @@ func HaveSteered(into string) gomegatypes.GomegaMatcher {
 }
 
 // WaitForTools matches a Turn that waits for ToolResults with the results of exactly the client tools of these names,
-// in any order. Whether it waits for approvals as well is for WaitForApproval to say.
+// in any order. It ignores waits for approvals, which WaitForApproval matches.
 func WaitForTools(names ...string) gomegatypes.GomegaMatcher {
 	want := slices.Sorted(slices.Values(names))
 	return turnMatcher("to wait for "+strings.Join(want, ", "), func(turn *v1alpha1.Turn) (bool, error) {

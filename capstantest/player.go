@@ -79,7 +79,7 @@ func (f reconcileFunc) Reconcile(ctx context.Context, r ctrl.Request) (ctrl.Resu
 	return f(ctx, r)
 }
 
-// enqueueJobs looks at every Job again, because other faults are to befall them.
+// enqueueJobs looks at every Job again, because other faults apply to them.
 func (p *player) enqueueJobs() {
 	var jobs batchv1.JobList
 	if err := p.client.List(context.Background(), &jobs, client.HasLabels{v1alpha1.LabelTurnUID}); err != nil {

@@ -19,7 +19,7 @@ type ending struct {
 	// started is when it had started. It has not with neverStarted, and with neverSeen the node has not even made it.
 	started                 metav1.Time
 	neverStarted, neverSeen bool
-	// lost reports whether its node is gone: the pod ends, and of the container nothing more is said.
+	// lost reports whether its node is gone: the pod ends, and the status of the container is not updated any more.
 	lost bool
 }
 

@@ -14,7 +14,7 @@ func BenchmarkTurn(b *testing.B) {
 			if script != nil {
 				simulation = calling(script)
 			}
-			runtime := start(b, inprocess.WithSimulation(simulation), inprocess.WithTools(says("seen")))
+			runtime := start(b, inprocess.WithSimulation(simulation), inprocess.WithTools(returns("seen")))
 			sessions := 0
 			for b.Loop() {
 				sessions++

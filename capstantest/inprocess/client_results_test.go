@@ -22,7 +22,7 @@ func TestAnAnswerIsAcceptedOnlyWithTheEntryThatHasIt(t *testing.T) {
 	if err != nil || reason(turn) != "False ProcessingError" {
 		t.Errorf("the answer gives %+v, %v", turn, err)
 	}
-	if got := told(t, runtime); !slices.Equal(got, []string{"yes"}) {
+	if got := resultTexts(t, runtime); !slices.Equal(got, []string{"yes"}) {
 		t.Errorf("the model received %q of an answer that was accepted", got)
 	}
 	store.left.Store(0)
@@ -54,7 +54,7 @@ func TestAnAnswerOutlivesAnEntryThatIsStale(t *testing.T) {
 		inprocess.WithStore(inprocess.NewMemoryStore()),
 		inprocess.WithClock(c),
 		inprocess.WithSimulation(calling([]string{"guarded", "ask"})),
-		inprocess.WithTools(says("paid")),
+		inprocess.WithTools(returns("paid")),
 	}
 	first, second := start(t, options...), start(t, options...)
 	run(t, first, message("demo-1", "Go."))
@@ -72,7 +72,7 @@ func TestAnAnswerOutlivesAnEntryThatIsStale(t *testing.T) {
 	if err != nil || reason(turn) != "True EndTurn" {
 		t.Fatalf("after the answer: %+v, %v", turn, err)
 	}
-	if got := told(t, first); !slices.Equal(got, []string{"paid", "yes"}) {
+	if got := resultTexts(t, first); !slices.Equal(got, []string{"paid", "yes"}) {
 		t.Errorf("the model received %q", got)
 	}
 }

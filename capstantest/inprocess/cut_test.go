@@ -47,7 +47,7 @@ func TestAModelCallIsAbandonedWhenItsTurnIsCancelled(t *testing.T) {
 	within(t, abandoned, "the model call goes on")
 }
 
-// A function whose call is over is told to stop: nothing waits for it.
+// The context of a function whose call is over ends: nothing waits for it.
 func TestACallIsStoppedWhenItsStepIsClosed(t *testing.T) {
 	running, stopped := make(chan struct{}), make(chan struct{})
 	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"})),

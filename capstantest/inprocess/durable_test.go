@@ -70,7 +70,7 @@ func TestAnotherRuntimeUsesTheResultsOfClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	die()
-	second := start(t, inprocess.WithStore(store), inprocess.WithSimulation(script), inprocess.WithTools(says("paid")))
+	second := start(t, inprocess.WithStore(store), inprocess.WithSimulation(script), inprocess.WithTools(returns("paid")))
 	turn := run(t, second, message("demo-1", "Go."))
 	if turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults || turn.Status.Summary.Calls != "1/3" {
 		t.Fatalf("the second runtime gave %+v", turn.Status)
@@ -273,7 +273,7 @@ func TestALogThatIsFull(t *testing.T) {
 	runtime := start(
 		t,
 		inprocess.WithSimulation(calling([]string{"look"}, []string{"look"}, []string{"look"})),
-		inprocess.WithTools(says(string(make([]byte, 40_000)))),
+		inprocess.WithTools(returns(string(make([]byte, 40_000)))),
 		inprocess.WithYAML(
 			"{apiVersion: capstan.dev/v1alpha1, kind: Session, metadata: {name: demo}, spec: {harnessRef: {name: base}, "+
 				"journalLimit: 64Ki}}",

@@ -45,7 +45,7 @@ metadata: {name: demo}
 spec: {harnessRef: {name: base}, locale: de-CH}
 `
 
-// calling is a script that calls the tools of each step, one step after another, and then says what it was told.
+// calling is a script that calls the tools of each step, one step after another, and then responds with their results.
 func calling(steps ...[]string) v1alpha1.Simulation {
 	script := v1alpha1.Simulation{
 		Response:  &v1alpha1.SimulatedResponse{Type: v1alpha1.SimulatedResponseTypeFixed, Text: "Done."},
@@ -62,7 +62,7 @@ func calling(steps ...[]string) v1alpha1.Simulation {
 	return script
 }
 
-// start builds a Runtime of base and of what is given.
+// start builds a Runtime of base and the options.
 func start(t testing.TB, options ...inprocess.Option) *inprocess.Runtime {
 	t.Helper()
 	return startIn(t.Context(), t, options...)
@@ -105,6 +105,6 @@ func reason(turn *v1alpha1.Turn) string {
 	return "none"
 }
 
-func says(text string) inprocess.JobRunner {
+func returns(text string) inprocess.JobRunner {
 	return func(inprocess.Call) (string, string, int) { return text, "", 0 }
 }

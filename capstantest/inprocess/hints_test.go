@@ -23,7 +23,7 @@ const hinted = `
 // reads (TOOL-06, TOOL-08).
 func TestNamesAndHintsForPeople(t *testing.T) {
 	var prompts []inprocess.Request
-	runtime := start(t, inprocess.WithYAML(hinted), inprocess.WithTools(says("gone")),
+	runtime := start(t, inprocess.WithYAML(hinted), inprocess.WithTools(returns("gone")),
 		inprocess.WithPrompts(func(r inprocess.Request) { prompts = append(prompts, r) }),
 		inprocess.WithSimulation(calling([]string{"guarded", "ask"})))
 	turn := run(t, runtime, message("demo-1", "Go."))

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// documented is the Harness of docs/hooks.md, with what it needs.
+// documented is the Harness of docs/hooks.md, with the objects that it needs.
 func documented(t *testing.T) inprocess.Option {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/hooks.md")

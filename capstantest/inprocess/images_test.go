@@ -72,7 +72,7 @@ func TestResultsWithImages(t *testing.T) {
 		t.Run(call, func(t *testing.T) {
 			var mu sync.Mutex
 			var prompt []event.Message
-			runtime := start(t, append(options, inprocess.WithYAML(objects), inprocess.WithTools(says(plotted)),
+			runtime := start(t, append(options, inprocess.WithYAML(objects), inprocess.WithTools(returns(plotted)),
 				inprocess.WithSimulation(calling([]string{call})), inprocess.WithPrompts(func(r inprocess.Request) {
 					mu.Lock()
 					defer mu.Unlock()
@@ -114,18 +114,18 @@ func TestResultsWithImages(t *testing.T) {
 	}
 }
 
-// TestAnImageThatDoesNotFit is cut off by the bound of results: the model reads what was before it, and a note.
+// TestAnImageThatDoesNotFit is cut off by the bound of results: the model reads the text before it, and a note.
 func TestAnImageThatDoesNotFit(t *testing.T) {
 	large := strings.Replace(plotted, "iVBORw0KGgo=", strings.Repeat("iVBORw0KGgoA", 6000), 1)
 	for _, call := range []string{"look", "ask"} {
-		runtime := start(t, inprocess.WithTools(says(large)), inprocess.WithSimulation(calling([]string{call})))
+		runtime := start(t, inprocess.WithTools(returns(large)), inprocess.WithSimulation(calling([]string{call})))
 		run(t, runtime, message("demo-1", "Draw."))
 		if call == "ask" {
 			if _, err := runtime.Answer(t.Context(), "demo-1", "1-0", large); err != nil {
 				t.Fatal(err)
 			}
 		}
-		texts := told(t, runtime)
+		texts := resultTexts(t, runtime)
 		if len(texts) != 1 || !strings.HasPrefix(texts[0], "The plot.\n(Left out: an image at the end of a result that is "+
 			"too large. A result has at most 65536 bytes") || len(texts[0]) > 400 {
 			t.Errorf("from %s the model reads %.500q", call, texts)

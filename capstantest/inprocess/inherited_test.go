@@ -51,7 +51,7 @@ func TestATurnOnAnInheritedHarnessRunsWithAllLayersInOrder(t *testing.T) {
 				}, nil
 			},
 		),
-		inprocess.WithTools(says("a tool of the parent")),
+		inprocess.WithTools(returns("a tool of the parent")),
 	)
 	turn := message("demo-1", "Go.")
 	turn.Spec.SessionRef.Name = "heir"

@@ -13,7 +13,7 @@ func TestWhereAMissingObjectIsReported(t *testing.T) {
 	simulated := inprocess.WithSimulation(calling())
 	for name, test := range map[string]struct {
 		options []inprocess.Option
-		says    string
+		message string
 	}{
 		"a Harness": {
 			[]inprocess.Option{simulated, inprocess.WithYAML(
@@ -29,7 +29,7 @@ func TestWhereAMissingObjectIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := inprocess.New(t.Context(), append([]inprocess.Option{inprocess.WithYAML(base)}, test.options...)...)
-			if err == nil || !strings.Contains(err.Error(), test.says) {
+			if err == nil || !strings.Contains(err.Error(), test.message) {
 				t.Errorf("New = %v", err)
 			}
 		})

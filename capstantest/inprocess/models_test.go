@@ -35,7 +35,7 @@ func TestAFunctionAnswersForAProvider(t *testing.T) {
 				}, nil
 			},
 		),
-		inprocess.WithTools(says("the sky")),
+		inprocess.WithTools(returns("the sky")),
 	)
 	turn := run(t, runtime, message("demo-1", "Go."))
 	if !strings.Contains(turn.Status.Output, "real has read: ") || !strings.Contains(turn.Status.Output, "the sky") {
@@ -84,7 +84,7 @@ func TestAFunctionThatFailsOrPanicsFailsTheTurn(t *testing.T) {
 
 // Rules: INSPECT-01, RT-04.
 func TestLoadContext(t *testing.T) {
-	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"})), inprocess.WithTools(says("the sky")))
+	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"})), inprocess.WithTools(returns("the sky")))
 	if runtime.DefaultSession() != "demo" {
 		t.Errorf("the default Session is %q", runtime.DefaultSession())
 	}

@@ -38,8 +38,8 @@ func (p *partStore) Create(ctx context.Context, s journal.Session, e *v1alpha1.J
 	return p.Store.Create(ctx, s, e)
 }
 
-// told are the results that the model reads of the calls of tools.
-func told(t *testing.T, r *inprocess.Runtime) []string {
+// resultTexts returns the tool results that the model reads.
+func resultTexts(t *testing.T, r *inprocess.Runtime) []string {
 	t.Helper()
 	messages, err := r.Messages(t.Context(), "")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestOutcomesOutliveTheRuntimeWhoseTurnWaits(t *testing.T) {
 			if err != nil || reason(turn) != "True EndTurn" {
 				t.Fatalf("at the end: %+v, %v", turn, err)
 			}
-			if got := told(t, second); !slices.Equal(got, []string{"look" + long, "pay" + long, "yes"}) {
+			if got := resultTexts(t, second); !slices.Equal(got, []string{"look" + long, "pay" + long, "yes"}) {
 				t.Errorf("the model received %.200q", got)
 			}
 			if looked.Load() != test.looked || paid.Load() != 1 {
@@ -112,14 +112,14 @@ func TestATurnEndsWithOutcomesThatNoPartHolds(t *testing.T) {
 		t,
 		inprocess.WithStore(store),
 		inprocess.WithSimulation(calling([]string{"look", "ask"})),
-		inprocess.WithTools(says("seen")),
+		inprocess.WithTools(returns("seen")),
 	)
 	run(t, r, message("demo-1", "Go."))
 	turn, err := r.Answer(t.Context(), "demo-1", "1-1", "yes")
 	if err != nil || reason(turn) != "True EndTurn" || store.parts == 0 {
 		t.Fatalf("at the end: %+v, %v, %d parts", turn, err, store.parts)
 	}
-	if got := told(t, r); !slices.Equal(got, []string{"seen", "yes"}) {
+	if got := resultTexts(t, r); !slices.Equal(got, []string{"seen", "yes"}) {
 		t.Errorf("the model received %q", got)
 	}
 }
@@ -134,16 +134,16 @@ func TestAnEndInProcessTakesInTheOutcomesOfAWait(t *testing.T) {
 		t,
 		inprocess.WithStore(store),
 		inprocess.WithSimulation(script),
-		inprocess.WithTools(says(long)),
+		inprocess.WithTools(returns(long)),
 	)
 	run(t, first, message("demo-1", "Go."))
 	die()
-	second := start(t, inprocess.WithStore(store), inprocess.WithSimulation(script), inprocess.WithTools(says("again")))
+	second := start(t, inprocess.WithStore(store), inprocess.WithSimulation(script), inprocess.WithTools(returns("again")))
 	run(t, second, message("demo-1", "Go."))
 	if turn, err := second.Cancel(t.Context(), "demo-1"); err != nil || turn.Status.Phase != v1alpha1.TurnPhaseCancelled {
 		t.Fatalf("the Turn is %+v, %v", turn, err)
 	}
-	if got := told(t, second); len(got) == 0 || got[0] != long {
+	if got := resultTexts(t, second); len(got) == 0 || got[0] != long {
 		t.Errorf("the model received %.200q", got)
 	}
 }
@@ -183,7 +183,7 @@ func TestTurnsThatWaitInProcessHoldNoTexts(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
-// heap is what is in use after a collection.
+// heap returns the bytes in use after a collection.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

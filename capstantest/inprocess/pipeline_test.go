@@ -86,7 +86,7 @@ type pipelineRow struct {
 	stage string
 	// objects are those of the row; call is the tool that the model calls, with arguments unless they are empty.
 	objects, call, arguments string
-	// stdout, stderr and exit are what the function of the tool returns.
+	// stdout, stderr and exit are the results of the tool's function.
 	stdout, stderr string
 	exit           int
 	// decide is the decision about the call, once the Turn waits for one.
@@ -100,8 +100,8 @@ type pipelineRow struct {
 	reason  string
 	// status is that of the event tool.completed; empty for a call that does not end.
 	status string
-	// told is part of the text for the model.
-	told string
+	// text is part of the text for the model.
+	text string
 }
 
 const (
@@ -115,21 +115,21 @@ var pipeline = []pipelineRow{
 		stage: "no definition", call: "nothing",
 		reached: []string{"refuse 1-0", "tool.completed 1-0"},
 		state:   v1alpha1.ToolCallStateNotExecuted, reason: v1alpha1.ToolCallReasonToolNotFound,
-		status: event.StatusError, told: "Tool definition not found: nothing",
+		status: event.StatusError, text: "Tool definition not found: nothing",
 	},
 	{
 		stage: "arguments that are too large", call: "pay",
 		arguments: `{"for": "` + strings.Repeat("x", tool.MaxArgumentsBytes) + `"}`,
 		reached:   []string{"refuse 1-0", "tool.completed 1-0"},
 		state:     v1alpha1.ToolCallStateNotExecuted, reason: v1alpha1.ToolCallReasonArgumentsTooLarge,
-		status: event.StatusError, told: "a tool can be given at most 98304",
+		status: event.StatusError, text: "a tool can be given at most 98304",
 	},
 	{
 		stage: "arguments that violate the schema", call: "pay", arguments: `{"sum": "much"}`,
 		objects: payAs("inputSchema: {type: object, properties: {sum: {type: integer}}}, " + job),
 		reached: []string{"refuse 1-0", "tool.completed 1-0"},
 		state:   v1alpha1.ToolCallStateNotExecuted, reason: v1alpha1.ToolCallReasonInvalidArguments,
-		status: event.StatusError, told: "The tool was not executed: ",
+		status: event.StatusError, text: "The tool was not executed: ",
 	},
 	{
 		stage: "a decision that is missing", call: "guarded",
@@ -140,7 +140,7 @@ var pipeline = []pipelineRow{
 		stage: "a rejection", call: "guarded", decide: v1alpha1.DecisionReject,
 		reached: []string{"plan 1-0", "tool.completed 1-0"},
 		state:   v1alpha1.ToolCallStateNotExecuted, reason: v1alpha1.ToolCallReasonRejected,
-		status: event.StatusError, told: "rejected",
+		status: event.StatusError, text: "rejected",
 	},
 	{
 		stage: "an approval", call: "guarded", decide: v1alpha1.DecisionApprove, stdout: "paid",
@@ -148,7 +148,7 @@ var pipeline = []pipelineRow{
 			"plan 1-0", "decide 1-0", "claim 1-0", "execute 1-0", "settle 1-0", "tool.started 1-0", "tool.completed 1-0",
 		},
 		state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted,
-		status: event.StatusSuccess, told: "paid",
+		status: event.StatusSuccess, text: "paid",
 	},
 	{
 		stage: "a Secret that is missing", call: "pay",
@@ -160,13 +160,13 @@ var pipeline = []pipelineRow{
 		stage: "a claim of another process", call: "pay", claimed: true,
 		reached: []string{"tool.started 1-0", "tool.completed 1-0"},
 		state:   v1alpha1.ToolCallStateUnknown, reason: v1alpha1.ToolCallReasonManagerLost,
-		status: event.StatusInterrupted, told: "The outcome of this tool call is unknown",
+		status: event.StatusInterrupted, text: "The outcome of this tool call is unknown",
 	},
 	{
 		stage: "a request that is not allowed", call: "pay", objects: payAs(site) + blockedSite,
 		reached: []string{"plan 1-0", "claim 1-0", "settle 1-0", "tool.completed 1-0"},
 		state:   v1alpha1.ToolCallStateNotExecuted, reason: v1alpha1.ToolCallReasonNetworkAccessDenied,
-		status: event.StatusError, told: "The tool was not executed",
+		status: event.StatusError, text: "The tool was not executed",
 	},
 	{
 		stage: "an execution that fails", call: "pay", stdout: "half of it", stderr: "no funds", exit: 3,
@@ -174,7 +174,7 @@ var pipeline = []pipelineRow{
 			"plan 1-0", "claim 1-0", "execute 1-0", "settle 1-0", "tool.started 1-0", "tool.completed 1-0",
 		},
 		state: v1alpha1.ToolCallStateFailed, reason: v1alpha1.ToolCallReasonExitCode,
-		status: event.StatusError, told: "no funds",
+		status: event.StatusError, text: "no funds",
 	},
 	{
 		stage: "a result that is too long", call: "pay", stdout: strings.Repeat("y", 70_000),
@@ -182,13 +182,13 @@ var pipeline = []pipelineRow{
 			"plan 1-0", "claim 1-0", "execute 1-0", "settle 1-0", "tool.started 1-0", "tool.completed 1-0",
 		},
 		state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted,
-		status: event.StatusSuccess, told: "of 70000 bytes. Call the tool so that it returns less",
+		status: event.StatusSuccess, text: "of 70000 bytes. Call the tool so that it returns less",
 	},
 	{
 		stage: "a call that may be repeated", call: "look", stdout: "seen",
 		reached: []string{"plan 1-0", "execute 1-0", "tool.started 1-0", "tool.completed 1-0"},
 		state:   v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted,
-		status: event.StatusSuccess, told: "seen",
+		status: event.StatusSuccess, text: "seen",
 	},
 	{
 		stage: "a call that starts at most once", call: "pay", stdout: "paid",
@@ -196,7 +196,7 @@ var pipeline = []pipelineRow{
 			"plan 1-0", "claim 1-0", "execute 1-0", "settle 1-0", "tool.started 1-0", "tool.completed 1-0",
 		},
 		state: v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted,
-		status: event.StatusSuccess, told: "paid",
+		status: event.StatusSuccess, text: "paid",
 	},
 }
 
@@ -264,7 +264,7 @@ func (row *pipelineRow) ended(t *testing.T, runtime *inprocess.Runtime, turn *v1
 	if reason(turn) != "True EndTurn" {
 		t.Errorf("the Turn ended with %s", reason(turn))
 	}
-	if texts := told(t, runtime); len(texts) != 1 || !strings.Contains(texts[0], row.told) ||
+	if texts := resultTexts(t, runtime); len(texts) != 1 || !strings.Contains(texts[0], row.text) ||
 		len(texts[0]) > tool.MaxResultBytes {
 		t.Errorf("the model received %.200q", texts)
 	}

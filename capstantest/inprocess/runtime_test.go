@@ -41,7 +41,7 @@ func TestToolsAreAnsweredByFunctions(t *testing.T) {
 			got = call
 			return "", "no money", 3
 		}),
-		inprocess.WithTools(says("seen")))
+		inprocess.WithTools(returns("seen")))
 	turn := run(t, runtime, message("demo-1", "Go."))
 	if reason(turn) != "True EndTurn" || turn.Status.Summary.Calls != "2/2, 1 failed" {
 		t.Fatalf("the Turn ended as %+v", turn.Status)
@@ -70,7 +70,7 @@ func TestALongResultIsCut(t *testing.T) {
 	runtime := start(
 		t,
 		inprocess.WithSimulation(calling([]string{"look"})),
-		inprocess.WithTools(says(strings.Repeat("x", 70_000))),
+		inprocess.WithTools(returns(strings.Repeat("x", 70_000))),
 	)
 	run(t, runtime, message("demo-1", "Go."))
 	messages, err := runtime.Messages(t.Context(), "")
@@ -94,7 +94,7 @@ spec: {provider: Simulated, simulation: {response: {type: Fixed, text: Hi.}}}
 `
 	for name, test := range map[string]struct {
 		options []inprocess.Option
-		says    string
+		message string
 	}{
 		"no model":        {[]inprocess.Option{inprocess.WithYAML(base)}, "WithSimulation"},
 		"no model at all": {nil, "capstan.dev/is-default-model"},
@@ -111,11 +111,11 @@ spec: {provider: Simulated, simulation: {response: {type: Fixed, text: Hi.}}}
 			"spec.sideEffect",
 		},
 		"an invalid Tool": {
-			[]inprocess.Option{inprocess.WithYAML(model + "---" + base), inprocess.WithTool("lok", says(""))},
+			[]inprocess.Option{inprocess.WithYAML(model + "---" + base), inprocess.WithTool("lok", returns(""))},
 			`Tool "lok" with a job does not exist`,
 		},
 		"a client's Tool": {
-			[]inprocess.Option{inprocess.WithYAML(model + "---" + base), inprocess.WithTool("ask", says(""))}, "with a job",
+			[]inprocess.Option{inprocess.WithYAML(model + "---" + base), inprocess.WithTool("ask", returns(""))}, "with a job",
 		},
 		"a missing Harness": {
 			[]inprocess.Option{
@@ -136,7 +136,7 @@ spec: {provider: Simulated, simulation: {response: {type: Fixed, text: Hi.}}}
 		"a ToolResult":       {[]inprocess.Option{inprocess.WithObjects(&v1alpha1.ToolResult{})}, "Answer"},
 		"no function":        {[]inprocess.Option{inprocess.WithTool("look", nil)}, "WithTool"},
 		"no functions":       {[]inprocess.Option{inprocess.WithTools(nil)}, "WithTools"},
-		"nobody to be shown": {[]inprocess.Option{inprocess.WithPrompts(nil)}, "WithPrompts"},
+		"no prompt function": {[]inprocess.Option{inprocess.WithPrompts(nil)}, "WithPrompts"},
 		"no namespace":       {[]inprocess.Option{inprocess.WithNamespace("")}, "WithNamespace"},
 		"a nameless Secret":  {[]inprocess.Option{inprocess.WithSecret("", nil)}, "the Secret has no name"},
 		"no clock":           {[]inprocess.Option{inprocess.WithClock(nil)}, "WithClock"},
@@ -144,8 +144,11 @@ spec: {provider: Simulated, simulation: {response: {type: Fixed, text: Hi.}}}
 		"no answer":          {[]inprocess.Option{inprocess.WithAnswer(v1alpha1.ModelProviderOpenAI, nil)}, "WithAnswer"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := inprocess.New(t.Context(), test.options...); err == nil || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("New = %v, want an error with %q", err, test.says)
+			if _, err := inprocess.New(
+				t.Context(),
+				test.options...); err == nil ||
+				!strings.Contains(err.Error(), test.message) {
+				t.Errorf("New = %v, want an error with %q", err, test.message)
 			}
 		})
 	}

@@ -73,7 +73,7 @@ func TestACallWaitsForTheSecretOfAHeader(t *testing.T) {
 		}
 	})
 	runtime := start(t, append(options, inprocess.WithYAML(strings.ReplaceAll(guardedTool, "%URL%", url)),
-		inprocess.WithSimulation(calling([]string{"weather", "look"})), inprocess.WithTools(says("the sky")))...)
+		inprocess.WithSimulation(calling([]string{"weather", "look"})), inprocess.WithTools(returns("the sky")))...)
 	turn := run(t, runtime, message("demo-1", "Go."))
 	expectWait(
 		t,

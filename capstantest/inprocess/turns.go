@@ -124,7 +124,7 @@ func (r *Runtime) provideResult(
 	return r.loop.ProvideResult(ctx, given)
 }
 
-// Messages returns the conversation of a Session, the default one for an empty name, oldest first: all that was said in
+// Messages returns the conversation of a Session, the default one for an empty name, oldest first: the messages of
 // steps that are closed (RT-04).
 func (r *Runtime) Messages(ctx context.Context, session string) ([]Message, error) {
 	of, err := r.session(session)

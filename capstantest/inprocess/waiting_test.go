@@ -52,7 +52,7 @@ func TestClientsAnswerOneAfterAnother(t *testing.T) {
 	}
 	_, err = runtime.Refuse(t.Context(), "demo-1", "1-1", "Again.")
 	refused(t, err, v1alpha1.ReasonAlreadyAnswered)
-	turn, err = runtime.Refuse(t.Context(), "demo-1", "1-0", "Nobody is there.")
+	turn, err = runtime.Refuse(t.Context(), "demo-1", "1-0", "The user is absent.")
 	if err != nil || reason(turn) != "True EndTurn" {
 		t.Fatalf("after both: %+v, %v", turn, err)
 	}

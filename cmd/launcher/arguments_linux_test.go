@@ -33,12 +33,12 @@ func TestDeclaredScalarsGetVariables(t *testing.T) {
 		"nothing above the limit": {
 			`{"a": "` + long + `", "b": "x` + long + `"}`, []string{"a", "b"}, []string{"CAPSTAN_ARG_A=" + long},
 		},
-		"nothing where names clash":     {`{"a-b": "x", "a.b": "y"}`, []string{"a-b", "a.b"}, nil},
-		"nothing for what is absent":    {`{}`, []string{"a"}, nil},
-		"nothing for what is no object": {`["a"]`, []string{"a"}, nil},
-		"nothing for what is not JSON":  {`{"a": "x"`, []string{"a"}, nil},
-		"the last of two":               {`{"a": "x", "a": "y"}`, []string{"a"}, []string{"CAPSTAN_ARG_A=y"}},
-		"a name with other characters":  {`{"ä-1 ſ": "x"}`, []string{"ä-1 ſ"}, []string{"CAPSTAN_ARG___1__=x"}},
+		"nothing where names clash":    {`{"a-b": "x", "a.b": "y"}`, []string{"a-b", "a.b"}, nil},
+		"nothing for an absent field":  {`{}`, []string{"a"}, nil},
+		"nothing for another type":     {`["a"]`, []string{"a"}, nil},
+		"nothing for invalid JSON":     {`{"a": "x"`, []string{"a"}, nil},
+		"the last of two":              {`{"a": "x", "a": "y"}`, []string{"a"}, []string{"CAPSTAN_ARG_A=y"}},
+		"a name with other characters": {`{"ä-1 ſ": "x"}`, []string{"ä-1 ſ"}, []string{"CAPSTAN_ARG___1__=x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := toolEnvironment(nil, []byte(c.arguments), c.scalars); !slices.Equal(got, c.want) {
@@ -88,7 +88,7 @@ func FuzzStringsReachTheirVariableUnchanged(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What JSON cannot say was replaced on the way in.
+		// Bytes that JSON cannot represent were replaced before.
 		var decoded map[string]string
 		if err := json.Unmarshal(arguments, &decoded); err != nil {
 			t.Fatal(err)

@@ -62,7 +62,7 @@ func withPrograms(tests func() int) (int, error) {
 	return tests(), nil
 }
 
-// trial is one container, as far as the launcher can tell.
+// trial is one container, as far as the launcher can see.
 type trial struct {
 	t           *testing.T
 	dir         string
@@ -74,7 +74,7 @@ type trial struct {
 	first bool
 }
 
-// ending is what the launcher left.
+// ending is the state after the launcher has ended.
 type ending struct {
 	exit    int
 	raw     string
@@ -191,7 +191,7 @@ func (tr *trial) result(e ending) string {
 	return text
 }
 
-// want fails unless the run ended as said.
+// want fails unless the run ended as expected.
 func (tr *trial) want(e ending, outcome result.Outcome, exit int, started bool) {
 	tr.t.Helper()
 	if e.message.Outcome != outcome || e.exit != exit || e.message.Started != started {
@@ -200,7 +200,7 @@ func (tr *trial) want(e ending, outcome result.Outcome, exit int, started bool) 
 	}
 }
 
-// background starts a tool and returns once it has said "ready" on stderr, which the launcher shows in the log.
+// background starts a tool and returns once it has written "ready" to stderr, which the launcher copies to the log.
 func (tr *trial) background(mode string, arguments ...string) (*exec.Cmd, func() ending) {
 	tr.t.Helper()
 	tr.write("arguments.json", tr.arguments)

@@ -98,7 +98,7 @@ func TestALargeOutputIsCutWithANoteAndNeverBlocksTheTool(t *testing.T) {
 		t.Errorf("the result begins with %q and ends with %q", got[:20], got[len(got)-200:])
 	}
 	if !e.message.Cut || e.message.StdoutBytes != 1048576 {
-		t.Errorf("the report says cut %v of %d bytes", e.message.Cut, e.message.StdoutBytes)
+		t.Errorf("the report has cut %v of %d bytes", e.message.Cut, e.message.StdoutBytes)
 	}
 	if len(e.log) > result.MaxLogBytes {
 		t.Errorf("the log has %d bytes, more than is read of it", len(e.log))
@@ -285,7 +285,7 @@ func TestACommandThatCannotStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		command string
 		exit    int
-		says    string
+		message string
 	}{
 		"a missing file":        {"/no/such/program", result.ExitNotFound, "does not exist"},
 		"a missing name":        {"no-such-program", result.ExitNotFound, "does not exist"},
@@ -295,7 +295,7 @@ func TestACommandThatCannotStart(t *testing.T) {
 			tr := newTrial(t)
 			e := tr.runCommand(c.command)
 			tr.want(e, result.StartError, c.exit, false)
-			if !strings.Contains(e.message.Stderr, c.command) || !strings.Contains(e.message.Stderr, c.says) {
+			if !strings.Contains(e.message.Stderr, c.command) || !strings.Contains(e.message.Stderr, c.message) {
 				t.Errorf("the error is %q", e.message.Stderr)
 			}
 		})

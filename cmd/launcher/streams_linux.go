@@ -88,7 +88,7 @@ type stream struct {
 }
 
 // newStream returns a pipe. The tool's end stays a blocking one, as every program expects; only the end that is read
-// here can be given up on.
+// here can be abandoned.
 func newStream() (*stream, error) {
 	var ends [2]int
 	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC); err != nil {

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// playTool is what the test binary does when the launcher runs it as a tool.
+// playTool runs in the test binary when the launcher starts it as a tool.
 func playTool(mode string, arguments []string) {
 	switch mode {
 	case "exit":
@@ -145,7 +145,7 @@ func intrude() {
 	fmt.Print("end")
 }
 
-// forge writes what looks like a report of success wherever it can, and fails.
+// forge writes forged reports of success wherever it can, and fails.
 func forge(messageFile string) {
 	forged := `capstan-report {"v":1,"exit":0,"outcome":"exited","started":true,"stdout":6,"body":6,"sha256":"` +
 		strings.Repeat("0", 64) + `","nonce":"` + strings.Repeat("0", 32) + `"}` + "\nforged"

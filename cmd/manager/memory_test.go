@@ -18,7 +18,7 @@ func TestMemoryForConversationsFollowsFromTheLimit(t *testing.T) {
 		"the shipped limit": {450 * mib, 0, 193 * mib, 386 * mib / 8, 386 * mib / 32, 21 * mib},
 		"a small manager":   {115 * mib, 0, 51 * mib / 2, 51 * mib / 8, 51 * mib / 32, 3 * mib},
 		"almost nothing":    {32 * mib, 0, 16 * mib, 4 * mib, 1 * mib, 2 * mib},
-		"as the flag says":  {450 * mib, 40 * mib, 40 * mib, 386 * mib / 8, 386 * mib / 32, 4 * mib},
+		"the flag":          {450 * mib, 40 * mib, 40 * mib, 386 * mib / 8, 386 * mib / 32, 4 * mib},
 	} {
 		o := options{}
 		o.controllers.ConversationBytes = c.given

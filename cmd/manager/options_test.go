@@ -129,6 +129,6 @@ func TestTheVersionNeedsNoOtherFlag(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !o.version {
-		t.Error("the version is not asked for")
+		t.Error("--version is not recognized")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Version counts the changes of the policies: it grows with every one. kustomization.yaml says the same.
+// Version counts the changes of the policies: it grows with every one. kustomization.yaml has the same number.
 const Version = 9
 
 // AnnotationVersion is on every policy, with its Version.
@@ -22,9 +22,9 @@ const wildcard = "*"
 // editable are the variables that an operator may change: accounts of a cluster whose own are named otherwise.
 var editable = []string{jobControllersVariable, "clusterControllers", "statusWriters"}
 
-// Shortfall says how the objects of a cluster hold less than a policy and its binding do, empty when they do not. They
-// are nil where there are none. Of a policy that is newer than ours the expressions are not compared, but for the
-// account that it takes for the manager.
+// Shortfall returns how the objects of a cluster enforce less than a policy and its binding do; empty when they enforce
+// all. Objects that do not exist are nil. Of a policy that is newer than ours the expressions are not compared, but for
+// the account that it takes for the manager.
 func Shortfall(
 	want Policy, policy *admissionregistrationv1.ValidatingAdmissionPolicy,
 	binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding,

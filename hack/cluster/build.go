@@ -53,7 +53,7 @@ func programs() []program {
 	}
 }
 
-// selectPrograms returns what `build --only` names: everything for "", the control plane for "envtest".
+// selectPrograms returns the programs that `build --only` names: all for "", the control plane for "envtest".
 func selectPrograms(only string) ([]program, error) {
 	switch only {
 	case "":

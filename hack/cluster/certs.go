@@ -28,7 +28,7 @@ type authority struct {
 
 // identity is the content of a certificate about its holder.
 type identity struct {
-	// name and group are what Kubernetes takes as user and group.
+	// name and group are the user and group in Kubernetes.
 	name, group string
 	// hosts are the DNS names and addresses of a server; none makes it a client's certificate.
 	hosts []string

@@ -28,7 +28,7 @@ func main() {
 }
 
 // command is the whole command line. Results go to the standard output, progress to the standard error output, so that
-// $(... kubeconfig) and $(... assets) are what they should be.
+// $(... kubeconfig) and $(... assets) have only the result.
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "cluster",

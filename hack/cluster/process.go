@@ -104,7 +104,7 @@ func readPidFile(path string) (process, error) {
 	return process{pid: pid, started: fields[1]}, nil
 }
 
-// strays are the running processes whose executable is one of the cluster's and which were given a path of its state
+// strays are the running processes whose executable is one of the cluster's and which have a path of its state
 // directory: daemons and shims, even where a pid file was lost.
 func (c *cluster) strays() []process {
 	entries, err := os.ReadDir("/proc")

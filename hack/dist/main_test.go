@@ -62,8 +62,8 @@ func TestRunWritesWhatIsMissingAndTakesAwayWhatIsStale(t *testing.T) {
 	if _, err := replace(stale, []byte("{}")); err != nil {
 		t.Fatal(err)
 	}
-	var said strings.Builder
-	if err := run(copied, &said); err != nil {
+	var output strings.Builder
+	if err := run(copied, &output); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
@@ -72,13 +72,13 @@ func TestRunWritesWhatIsMissingAndTakesAwayWhatIsStale(t *testing.T) {
 	for _, want := range []string{
 		"dist/install.yaml\n", "dist/schemas/turn_v1alpha1.json\n", "removed dist/schemas/gone_v1.json\n",
 	} {
-		if !strings.Contains(said.String(), want) {
-			t.Errorf("printed %q, not %q", said.String(), want)
+		if !strings.Contains(output.String(), want) {
+			t.Errorf("printed %q, not %q", output.String(), want)
 		}
 	}
-	said.Reset()
-	if err := run(copied, &said); err != nil || said.String() != "" {
-		t.Errorf("the second run printed %q, %v", said.String(), err)
+	output.Reset()
+	if err := run(copied, &output); err != nil || output.String() != "" {
+		t.Errorf("the second run printed %q, %v", output.String(), err)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestKubeconformRefusesWhatTheAPIServerWould(t *testing.T) {
 	const header = "apiVersion: capstan.dev/v1alpha1\nmetadata: {name: some}\n"
 	for name, test := range map[string]struct {
 		manifest string
-		says     string
+		names    string
 	}{
 		"a field that does not exist": {header + "kind: Harness\nspec: {systemPromt: Hello}", "systemPromt"},
 		"one deep inside": {
@@ -143,8 +143,8 @@ func TestKubeconformRefusesWhatTheAPIServerWould(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			results := conform(t)(test.manifest)
 			if len(results) != 1 || results[0].Status != validator.Invalid ||
-				!strings.Contains(results[0].Err.Error(), test.says) {
-				t.Errorf("results = %+v, want one Invalid that names %s", results, test.says)
+				!strings.Contains(results[0].Err.Error(), test.names) {
+				t.Errorf("results = %+v, want one Invalid that names %s", results, test.names)
 			}
 		})
 	}
@@ -210,7 +210,7 @@ func TestTheComponentAddsTheHealthChecksToArgoCD(t *testing.T) {
 	}
 }
 
-// build returns what kustomize makes of a folder.
+// build returns the output of kustomize for a folder.
 func build(t *testing.T, folder string) string {
 	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)

@@ -70,8 +70,8 @@ func schemas(root string, files map[string][]byte) error {
 	return nil
 }
 
-// jsonSchema is the schema of a whole object of a kind. Rules in CEL cannot be said in JSON Schema: the API server
-// alone knows them.
+// jsonSchema is the schema of a whole object of a kind. Rules in CEL have no form in JSON Schema: only the API
+// server enforces them.
 func jsonSchema(openAPI map[string]any, kind, apiVersion string) map[string]any {
 	root, _ := standard(openAPI).(map[string]any)
 	root["$schema"] = "http://json-schema.org/draft-07/schema#"

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// asProgram makes the test binary be the toolbox, for tests of what only a process can do.
+// asProgram makes the test binary the toolbox, for tests that need a process.
 const asProgram = "TOOLBOX_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {

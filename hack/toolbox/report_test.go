@@ -11,9 +11,9 @@ import (
 
 func TestReportListsWhatRunsAndPrintsTheResponse(t *testing.T) {
 	t.Setenv("CAPSTAN_TURN", "demo-1")
-	told := map[string]string{}
+	received := map[string]string{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := json.NewDecoder(r.Body).Decode(&told); err != nil || r.Method != http.MethodPost {
+		if err := json.NewDecoder(r.Body).Decode(&received); err != nil || r.Method != http.MethodPost {
 			t.Errorf("%s with a body that does not decode: %v", r.Method, err)
 		}
 		_, _ = io.WriteString(w, "seen at "+r.URL.Path)
@@ -23,8 +23,8 @@ func TestReportListsWhatRunsAndPrintsTheResponse(t *testing.T) {
 	if stdout != "seen at /here" || stderr != "" || code != 0 {
 		t.Errorf("got %q, %q and exit code %d", stdout, stderr, code)
 	}
-	if told["CAPSTAN_TURN"] != "demo-1" {
-		t.Errorf("the server received %v", told)
+	if received["CAPSTAN_TURN"] != "demo-1" {
+		t.Errorf("the server received %v", received)
 	}
 }
 

@@ -169,7 +169,7 @@ func TestTheStatusOfATurnThatHasEndedIsSmall(t *testing.T) {
 		policy v1alpha1.ToolPolicy
 		most   int64
 	}{
-		"no call was asked for": {"", 6 << 10},
+		"no call was requested": {"", 6 << 10},
 		"every call was":        {v1alpha1.ToolPolicyRequiresApproval, 36 << 10},
 	} {
 		all := [turns]any{}

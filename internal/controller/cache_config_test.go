@@ -213,7 +213,7 @@ func TestALargeToolIsKeptWithWhatDecisionsNeed(t *testing.T) {
 			var pinned v1alpha1.ToolCall
 			definition.Of(whole).Pin(&pinned)
 			if !definition.Of(left).Holds(pinned) {
-				t.Error("the pin of the whole Tool does not hold for what the cache has of it")
+				t.Error("the pin of the whole Tool does not hold for the cached Tool")
 			}
 		})
 	}

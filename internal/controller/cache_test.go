@@ -20,7 +20,7 @@ import (
 // lastApplied is the annotation in which kubectl apply repeats the whole object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// fullTurn is a Turn with all that the cache may drop, in a step of its plan.
+// fullTurn is a Turn with all fields that the cache may drop, in a step of its plan.
 func fullTurn(step int32, finished metav1.ConditionStatus) *v1alpha1.Turn {
 	turn := &v1alpha1.Turn{
 		ObjectMeta: metav1.ObjectMeta{

@@ -67,7 +67,7 @@ const (
 type Options struct {
 	// Store is the backend of the journal. Required.
 	Store journal.Store
-	// Records is the backend of what the services of Sessions store, such as their files. Required.
+	// Records is the backend of the stores of Sessions, such as their files. Required.
 	Records record.Objects
 	// RecordBytesPerSecond bounds what is written of it, in all namespaces together. Default 1 MiB.
 	RecordBytesPerSecond int64
@@ -331,7 +331,7 @@ func (o Options) register(
 	return nil
 }
 
-// records returns the store of what the services of Sessions store.
+// records returns the backend of the stores of Sessions.
 func (o Options) records() record.Store {
 	bytes := fairshare.NewRate(float64(o.RecordBytesPerSecond), recordBurst, shares.Waited(shares.RecordBytes))
 	return record.New(o.Records, record.Options{

@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// User is the user and group that images run as unless a pod says otherwise: the customary unprivileged one.
+// User is the user and group that images run as unless a pod sets others: the customary unprivileged one.
 const User = "65532:65532"
 
 // epoch dates every file and every image, so that the same binaries give the same image.

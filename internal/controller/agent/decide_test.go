@@ -58,32 +58,32 @@ func TestDecide(t *testing.T) {
 		spec     v1alpha1.AgentSpec
 		resolved *config.Resolved
 		reason   string
-		says     string
+		message  string
 	}{
 		"nothing named": {resolved: &config.Resolved{Part: true}, reason: v1alpha1.ReasonReady},
 		"all is there":  {resolved: resolved(big(usable), count(usable)), reason: v1alpha1.ReasonReady},
 		"the model was deleted": {
-			resolved: resolved(nil, count(usable)), reason: v1alpha1.ReasonModelNotFound, says: `"big"`,
+			resolved: resolved(nil, count(usable)), reason: v1alpha1.ReasonModelNotFound, message: `"big"`,
 		},
 		"the model is not ready": {
-			resolved: resolved(big(broken), count(usable)), reason: v1alpha1.ReasonModelNotReady, says: `"big"`,
+			resolved: resolved(big(broken), count(usable)), reason: v1alpha1.ReasonModelNotReady, message: `"big"`,
 		},
-		"the tool was deleted": {resolved: resolved(big(usable)), reason: v1alpha1.ReasonToolNotFound, says: `"count"`},
+		"the tool was deleted": {resolved: resolved(big(usable)), reason: v1alpha1.ReasonToolNotFound, message: `"count"`},
 		"the tool is not ready": {
-			resolved: resolved(big(usable), count(broken)), reason: v1alpha1.ReasonToolNotReady, says: `"count"`,
+			resolved: resolved(big(usable), count(broken)), reason: v1alpha1.ReasonToolNotReady, message: `"count"`,
 		},
 		"the tool is not held by the list": {
-			resolved: unbound(), reason: v1alpha1.ReasonNetworkAccessUnenforceable, says: `"count"`,
+			resolved: unbound(), reason: v1alpha1.ReasonNetworkAccessUnenforceable, message: `"count"`,
 		},
 		"archived": {
 			spec: v1alpha1.AgentSpec{Lifecycle: v1alpha1.LifecycleArchived}, resolved: resolved(nil),
-			reason: v1alpha1.ReasonArchived, says: "lifecycle",
+			reason: v1alpha1.ReasonArchived, message: "lifecycle",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reason, message := decide(test.spec, test.resolved)
-			if reason != test.reason || message == "" || !strings.Contains(message, test.says) {
-				t.Errorf("decide = %s, %q, want %s with %s", reason, message, test.reason, test.says)
+			if reason != test.reason || message == "" || !strings.Contains(message, test.message) {
+				t.Errorf("decide = %s, %q, want %s with %s", reason, message, test.reason, test.message)
 			}
 		})
 	}

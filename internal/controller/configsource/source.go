@@ -22,7 +22,7 @@ func Session(ctx context.Context, reader client.Reader, session *v1alpha1.Sessio
 	return config.Resolve(ctx, source{reader, session.Namespace}, session)
 }
 
-// Agent reads what the layer of an Agent names, as Session does.
+// Agent reads the objects that the layer of an Agent names, as Session does.
 func Agent(ctx context.Context, reader client.Reader, agent *v1alpha1.Agent) (*config.Resolved, error) {
 	return config.ResolveAgent(ctx, source{reader, agent.Namespace}, agent)
 }

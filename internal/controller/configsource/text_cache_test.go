@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// check compares the counts of what is kept with the texts that are there.
+// check compares the counts with the texts in the cache.
 func (k *textCache) check(t *testing.T) {
 	t.Helper()
 	total, texts := int64(0), 0

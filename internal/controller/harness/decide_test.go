@@ -62,7 +62,7 @@ func TestDecide(t *testing.T) {
 		err     *config.ChainError
 		seen    config.Resolved
 		reason  string
-		says    string
+		message string
 		chain   []string
 	}{
 		"all is there": {
@@ -78,18 +78,18 @@ func TestDecide(t *testing.T) {
 		},
 		"archived": {
 			harness: archived, above: []*v1alpha1.Harness{root}, seen: all,
-			reason: v1alpha1.ReasonArchived, says: "lifecycle", chain: []string{"root", "leaf"},
+			reason: v1alpha1.ReasonArchived, message: "lifecycle", chain: []string{"root", "leaf"},
 		},
 		"archived comes first":  {harness: archived, err: parentGone, reason: v1alpha1.ReasonArchived},
-		"the parent is missing": {harness: leaf, err: parentGone, reason: v1alpha1.ReasonHarnessNotFound, says: `"root"`},
-		"a cycle":               {harness: leaf, err: cycle, reason: v1alpha1.ReasonChainTooLong, says: "leaf -> leaf"},
+		"the parent is missing": {harness: leaf, err: parentGone, reason: v1alpha1.ReasonHarnessNotFound, message: `"root"`},
+		"a cycle":               {harness: leaf, err: cycle, reason: v1alpha1.ReasonChainTooLong, message: "leaf -> leaf"},
 		"an ancestor's tool was deleted": {
 			harness: leaf, above: []*v1alpha1.Harness{root}, seen: seen(config.Usable, config.Usable, config.Missing),
-			reason: v1alpha1.ReasonToolNotFound, says: `"count"`, chain: []string{"root", "leaf"},
+			reason: v1alpha1.ReasonToolNotFound, message: `"count"`, chain: []string{"root", "leaf"},
 		},
 		"an ancestor's model was deleted": {
 			harness: leaf, above: []*v1alpha1.Harness{root}, seen: seen(config.Missing, config.Usable, config.Usable),
-			reason: v1alpha1.ReasonModelNotFound, says: `"big"`, chain: []string{"root", "leaf"},
+			reason: v1alpha1.ReasonModelNotFound, message: `"big"`, chain: []string{"root", "leaf"},
 		},
 		"a replaced model may be gone": {
 			harness: override, above: []*v1alpha1.Harness{root}, seen: seen(config.Missing, config.Usable, config.Usable),
@@ -97,11 +97,11 @@ func TestDecide(t *testing.T) {
 		},
 		"the model is not ready": {
 			harness: override, above: []*v1alpha1.Harness{root}, seen: seen(config.Usable, config.NotReady, config.Usable),
-			reason: v1alpha1.ReasonModelNotReady, says: `"small"`, chain: []string{"root", "leaf"},
+			reason: v1alpha1.ReasonModelNotReady, message: `"small"`, chain: []string{"root", "leaf"},
 		},
 		"a tool is not ready": {
 			harness: leaf, above: []*v1alpha1.Harness{root}, seen: seen(config.Usable, config.Usable, config.NotReady),
-			reason: v1alpha1.ReasonToolNotReady, says: `"count"`, chain: []string{"root", "leaf"},
+			reason: v1alpha1.ReasonToolNotReady, message: `"count"`, chain: []string{"root", "leaf"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestDecide(t *testing.T) {
 			}
 			resolved.Effective = config.Fold(layers...)
 			reason, message := decide(test.harness.Spec, resolved)
-			if reason != test.reason || message == "" || !strings.Contains(message, test.says) {
-				t.Errorf("decide = %s, %q, want %s with %s", reason, message, test.reason, test.says)
+			if reason != test.reason || message == "" || !strings.Contains(message, test.message) {
+				t.Errorf("decide = %s, %q, want %s with %s", reason, message, test.reason, test.message)
 			}
 			if got := names(resolved); !reflect.DeepEqual(got, test.chain) {
 				t.Errorf("names = %v, want %v", got, test.chain)

@@ -57,7 +57,7 @@ func TestEnded(t *testing.T) {
 		"it waits to be started again": {
 			podWith(corev1.ContainerStatus{State: waiting, LastTerminationState: terminated(after(3))}), true,
 		},
-		"it waited, as the kubelet last said": {
+		"it waited, in the kubelet's last report": {
 			podWith(corev1.ContainerStatus{State: waiting, LastTerminationState: terminated(after(-3))}), false,
 		},
 		"it waits to be started the first time":  {podWith(corev1.ContainerStatus{State: waiting}), false},

@@ -225,7 +225,7 @@ func TestSelfIsKnownInAPodOnly(t *testing.T) {
 			}
 			return env[n]
 		}); ok {
-			t.Errorf("without %s it says that it knows its pod", name)
+			t.Errorf("without %s it reports that it knows its pod", name)
 		}
 	}
 }

@@ -137,7 +137,7 @@ func TestWhileThePoliciesAreNotInForceNoSecretIsRead(t *testing.T) {
 	b.pass()
 	b.Policies = &policies.Verifier{}
 	if ready, result = b.pass(); b.looked != 1 || ready.Reason != v1alpha1.ReasonRoleMissing || result.RequeueAfter <= 0 {
-		t.Errorf("%d looks, Ready %+v, result %+v: want what was known to count", b.looked, ready, result)
+		t.Errorf("%d looks, Ready %+v, result %+v: want the last known state", b.looked, ready, result)
 	}
 }
 

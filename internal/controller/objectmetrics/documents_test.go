@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/version"
 )
 
-// descriptions collects what a registry has.
+// descriptions returns the names of the metrics of a registry.
 func descriptions(t *testing.T) []string {
 	t.Helper()
 	described := make(chan *prometheus.Desc, 4096)
@@ -41,13 +41,13 @@ func TestThePageAboutOperationsNamesEveryMetric(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := regexp.MustCompile("`(capstan_[a-z_]+)").FindAllStringSubmatch(string(page), -1)
-	var said []string
+	var names []string
 	for _, found := range documented {
-		said = append(said, found[1])
+		names = append(names, found[1])
 	}
-	slices.Sort(said)
-	said = slices.Compact(said)
-	if there := descriptions(t); len(there) < 10 || !slices.Equal(there, said) {
-		t.Errorf("there are\n%v\ndocumented are\n%v", there, said)
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if there := descriptions(t); len(there) < 10 || !slices.Equal(there, names) {
+		t.Errorf("there are\n%v\ndocumented are\n%v", there, names)
 	}
 }

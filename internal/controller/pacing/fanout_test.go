@@ -46,7 +46,7 @@ func (r *recorder) shutDown() {
 	r.down = true
 }
 
-// take returns what was added since the last time.
+// take returns the requests that were added since the last call.
 func (r *recorder) take() []reconcile.Request {
 	r.mu.Lock()
 	defer r.mu.Unlock()

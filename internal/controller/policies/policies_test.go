@@ -108,7 +108,7 @@ func TestAnAPIServerThatDoesNotAnswerChangesNothing(t *testing.T) {
 	fails = apierrors.NewServiceUnavailable("later")
 	v.Refresh(ctx)
 	if v.InForce() == nil {
-		t.Error("what was never seen is in force")
+		t.Error("a policy that was never seen is in force")
 	}
 	fails = nil
 	v.Refresh(ctx)
@@ -120,6 +120,6 @@ func TestAnAPIServerThatDoesNotAnswerChangesNothing(t *testing.T) {
 	fails = apierrors.NewForbidden(schema.GroupResource{Resource: "validatingadmissionpolicies"}, "x", nil)
 	v.Refresh(ctx)
 	if v.InForce() == nil {
-		t.Error("what may not be read is in force")
+		t.Error("a policy that may not be read is in force")
 	}
 }

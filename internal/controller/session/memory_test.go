@@ -14,13 +14,13 @@ func TestMemoryDistinguishesAReplacedSession(t *testing.T) {
 	}
 	m.recordWrite(k, "100")
 	if _, replaced := m.observe(k, "1"); replaced || m.written(k) != "100" {
-		t.Error("seeing the same Session again forgot what was written")
+		t.Error("seeing the same Session again forgot the writes")
 	}
 	if old, replaced := m.observe(k, "2"); !replaced || old != "1" {
 		t.Errorf("a Session created again under the name: replaced %v, before %q", replaced, old)
 	}
 	if m.written(k) != "" {
-		t.Error("what was written to the old Session counts for the new one")
+		t.Error("writes to the old Session count for the new one")
 	}
 	if uid, ok := m.forget(k); !ok || uid != "2" {
 		t.Errorf("forgot %q, %v", uid, ok)

@@ -79,10 +79,10 @@ func TestPatchSendsOnlyWhatChanged(t *testing.T) {
 		t.Errorf("patches = %v, want %s", *patches, want)
 	}
 	if next.ResourceVersion == base.ResourceVersion || next.Status.ObservedGeneration != 2 || len(next.Status.Chain) != 2 {
-		t.Errorf("next is not what the server answered: %+v", next)
+		t.Errorf("next is not the server's response: %+v", next)
 	}
 	if next.Labels["team"] != "a" || next.Spec.SystemPrompt != "" {
-		t.Errorf("next has what the server does not: %+v", next)
+		t.Errorf("next has fields that the server does not have: %+v", next)
 	}
 }
 

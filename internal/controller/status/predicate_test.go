@@ -41,7 +41,7 @@ func TestReadyFlippedLetsOnlyPassWhatDependentsSee(t *testing.T) {
 		"no longer ready":    {tool(metav1.ConditionTrue, ""), tool(metav1.ConditionFalse, ""), true},
 		"the same again":     {tool(metav1.ConditionTrue, ""), tool(metav1.ConditionTrue, ""), false},
 		"another message":    {tool(metav1.ConditionTrue, "a"), tool(metav1.ConditionTrue, "b"), false},
-		"first said not":     {tool("", ""), tool(metav1.ConditionFalse, ""), false},
+		"first not usable":   {tool("", ""), tool(metav1.ConditionFalse, ""), false},
 		"unknown, then not":  {tool(metav1.ConditionUnknown, ""), tool(metav1.ConditionFalse, ""), false},
 		"condition is lost":  {tool(metav1.ConditionTrue, ""), tool("", ""), true},
 		"condition is found": {tool("", ""), tool(metav1.ConditionTrue, ""), true},

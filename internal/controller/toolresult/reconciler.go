@@ -61,29 +61,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if Decided(result) {
 		return ctrl.Result{}, nil
 	}
-	said := toolresult.Evaluate(result, turn)
-	if said.Status == metav1.ConditionFalse {
+	acceptance := toolresult.Evaluate(result, turn)
+	if acceptance.Status == metav1.ConditionFalse {
 		// A refusal is final, so that it needs a live read.
 		if turn, err = r.turn(ctx, r.Live, result); err != nil {
 			return ctrl.Result{}, err
 		}
-		said = toolresult.Evaluate(result, turn)
+		acceptance = toolresult.Evaluate(result, turn)
 	}
-	if said.Reason == "" {
+	if acceptance.Reason == "" {
 		return ctrl.Result{}, nil
 	}
 	changed := result.DeepCopy()
 	changed.Status.ObservedGeneration = result.Generation
-	if turn != nil && said.Status == metav1.ConditionFalse && said.Reason != v1alpha1.ReasonTurnReplaced {
+	if turn != nil && acceptance.Status == metav1.ConditionFalse && acceptance.Reason != v1alpha1.ReasonTurnReplaced {
 		changed.Status.TurnUID = turn.UID
 	}
 	condition.SetAccepted(
 		&changed.Status.Conditions,
 		result.Generation,
 		metav1.NewTime(r.Clock()),
-		said.Status,
-		said.Reason,
-		said.Message,
+		acceptance.Status,
+		acceptance.Reason,
+		acceptance.Message,
 	)
 	_, err = status.Patch(ctx, r.Client, result.DeepCopy(), changed)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {

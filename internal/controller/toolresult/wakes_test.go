@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// at is a Turn in iteration 2 with the given calls; it runs unless change says otherwise.
+// at is a Turn in iteration 2 with the given calls; it runs unless change ends it.
 func at(change func(*v1alpha1.Turn), calls ...v1alpha1.ToolCall) *v1alpha1.Turn {
 	turn := &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{Name: "demo-1", UID: "u1"}}
 	turn.Status.Phase, turn.Status.Iteration, turn.Status.ToolCalls = v1alpha1.TurnPhaseAct, 2, calls

@@ -174,7 +174,10 @@ func TestAnAccountThatIsRefusedIsReportedAndTriedAgain(t *testing.T) {
 		builder.JobTool("read", v1alpha1.SideEffectPure).Obj(),
 	)
 	m := w.manager(0)
-	m.until("the refusal is told", func() bool { return w.call("look").Reason == "ServiceAccountRefused" && *asked > 3 })
+	m.until(
+		"the refusal is reported",
+		func() bool { return w.call("look").Reason == "ServiceAccountRefused" && *asked > 3 },
+	)
 	for _, name := range []string{"look", "read"} {
 		if call := w.call(
 			name,
@@ -209,8 +212,8 @@ func TestACallWhoseAccountStaysRefusedIsNotExecuted(t *testing.T) {
 	if call := w.call("look"); call.State != v1alpha1.ToolCallStateNotExecuted || call.Reason != "QuotaExceeded" {
 		t.Errorf("the call is %s (%s)", call.State, call.Reason)
 	}
-	if told := w.told("look"); !strings.Contains(told, accountName) || !strings.Contains(told, "changed nothing") {
-		t.Errorf("the model received %q", told)
+	if text := w.resultText("look"); !strings.Contains(text, accountName) || !strings.Contains(text, "changed nothing") {
+		t.Errorf("the model received %q", text)
 	}
 	if took := w.present().Sub(began); took < time.Minute || took > 2*time.Minute {
 		t.Errorf("it took %v", took)

@@ -248,7 +248,7 @@ func (r *Reconciler) shouldWriteProgress(a *actScope) bool {
 	return began || r.progressWriteAllowed(a)
 }
 
-// statusCurrent reports whether the status has all that the pass has found.
+// statusCurrent reports whether the status has all findings of the pass.
 func (a *actScope) statusCurrent() bool {
 	return a.base.Status.ObservedGeneration == a.turn.Generation &&
 		apiequality.Semantic.DeepEqual(a.base.Status, a.turn.Status)

@@ -261,12 +261,12 @@ func TestACallWhoseEarlierAttemptMayHaveStartedIsNotCalledNotExecuted(t *testing
 	definition := &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "endless"}}
 	w.change(definition, func() { definition.Spec.Job.Image = "another" })
 	m.withoutCluster("the end", w.finished)
-	told := w.told("endless")
+	text := w.resultText("endless")
 	if call := w.call(
 		"endless",
-	); call.State != v1alpha1.ToolCallStateFailed || strings.Contains(told, "changed nothing") ||
-		!strings.Contains(told, "changed or removed") {
-		t.Errorf("the call is %s (%s), the model received %q", call.State, call.Reason, told)
+	); call.State != v1alpha1.ToolCallStateFailed || strings.Contains(text, "changed nothing") ||
+		!strings.Contains(text, "changed or removed") {
+		t.Errorf("the call is %s (%s), the model received %q", call.State, call.Reason, text)
 	}
 }
 

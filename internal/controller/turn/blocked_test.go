@@ -37,7 +37,7 @@ func TestABlockedTurnOpensNoGate(t *testing.T) {
 				t.Errorf("the Turn is %s", phase)
 			}
 			if got := w.starts("pay"); got != test.starts {
-				t.Errorf("it was started %d times, want %d; the model received %q", got, test.starts, w.told("pay"))
+				t.Errorf("it was started %d times, want %d; the model received %q", got, test.starts, w.resultText("pay"))
 			}
 			for _, other := range test.others {
 				if got := w.starts(other.Name); got != 1 {

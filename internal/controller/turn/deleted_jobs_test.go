@@ -30,7 +30,7 @@ func TestAJobThatIsDeletedBeforeItRunsEndsAnAttempt(t *testing.T) {
 			m.w.deleteJob(job)
 			return next
 		},
-		"a process that only the status tells of it": func(m *manager, job *batchv1.Job) *manager {
+		"a process that knows it from the status only": func(m *manager, job *batchv1.Job) *manager {
 			m.withoutCluster("the progress", shown(m.w))
 			m.w.deleteJob(job)
 			return m.w.manager(0)

@@ -48,8 +48,8 @@ func (w *world) acceptedBy(other *manager, given *v1alpha1.ToolResult) client.Ob
 	return given
 }
 
-// Another process takes an answer or a message, says so on its object and dies. Nothing is left that would make the
-// leader append to the journal, where it would find what the other one has appended.
+// Another process accepts a result or a message, records that on its object and dies. Nothing is left that would make
+// the leader append to the journal, where it would find the entry of the other one.
 func TestATurnFindsWhatAnotherProcessHasAccepted(t *testing.T) {
 	clients := func() []*v1alpha1.Tool {
 		return []*v1alpha1.Tool{builder.ClientTool("human").Obj(), builder.ClientTool("other").Obj()}
@@ -99,7 +99,7 @@ func TestATurnFindsWhatAnotherProcessHasAccepted(t *testing.T) {
 			},
 			is: (*world).finished,
 		},
-		"a message, and dies before it says so": {
+		"a message, and dies before its status shows it": {
 			tools: clients,
 			take: func(w *world, other *manager) client.Object {
 				steered(w, nil)
@@ -122,7 +122,7 @@ func TestATurnFindsWhatAnotherProcessHasAccepted(t *testing.T) {
 			}
 			m.expectWoken(object)
 			m.seeJournal()
-			m.until("what the other process has taken", func() bool { return test.is(w) })
+			m.until("the result that the other process has accepted", func() bool { return test.is(w) })
 			if w.starts("pay") > 1 {
 				t.Errorf("the approved call was started %d times", w.starts("pay"))
 			}

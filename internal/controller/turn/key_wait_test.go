@@ -22,8 +22,8 @@ import (
 type vault struct {
 	there bool
 	reads int
-	// told are the Models whose calls have found no key.
-	told []types.NamespacedName
+	// reported has the Models whose calls have found no key.
+	reported []types.NamespacedName
 }
 
 func (v *vault) read(_ context.Context, _, name string) (*corev1.Secret, error) {
@@ -38,7 +38,7 @@ func (v *vault) read(_ context.Context, _, name string) (*corev1.Secret, error) 
 func (w *world) lockUp(m *manager) *vault {
 	w.t.Helper()
 	v := &vault{}
-	m.Steps.Secrets, m.Steps.OnNoKey = v.read, func(key types.NamespacedName) { v.told = append(v.told, key) }
+	m.Steps.Secrets, m.Steps.OnNoKey = v.read, func(key types.NamespacedName) { v.reported = append(v.reported, key) }
 	w.changeModel(func(model *v1alpha1.Model) {
 		model.Spec.BaseURL = "https://models.example.org"
 		model.Spec.SecretKeyRef = &v1alpha1.SecretKeyReference{Name: "api", Key: "key"}
@@ -77,20 +77,21 @@ func TestATurnWhoseKeyIsDeletedWaitsForItAndContinues(t *testing.T) {
 	v.there = false
 	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting })
 
-	said := w.succeeded()
-	if said.Status != metav1.ConditionUnknown || said.Reason != v1alpha1.ReasonSecretMissing {
-		t.Errorf("Succeeded is %+v", said)
+	succeeded := w.succeeded()
+	if succeeded.Status != metav1.ConditionUnknown || succeeded.Reason != v1alpha1.ReasonSecretMissing {
+		t.Errorf("Succeeded is %+v", succeeded)
 	}
 	const command = "kubectl create secret generic api --namespace ns --from-literal=key=YOUR_API_KEY"
 	if want := `Model "m" cannot be called (SecretMissing). Secret "api" does not exist. Create it: ` +
-		command; said.Message != want {
-		t.Errorf("the Turn says\n%s\nwant\n%s", said.Message, want)
+		command; succeeded.Message != want {
+		t.Errorf("the Turn reports\n%s\nwant\n%s", succeeded.Message, want)
 	}
 	if waits := w.turn().Status.WaitsFor; len(waits) != 1 || waits[0].Type != v1alpha1.WaitTypeReference {
 		t.Errorf("waitsFor is %+v", waits)
 	}
-	if len(w.asked) != 1 || len(v.told) == 0 || v.told[0] != (types.NamespacedName{Namespace: testNamespace, Name: "m"}) {
-		t.Errorf("the model was called %d times, of no key were told %v", len(w.asked), v.told)
+	if len(w.asked) != 1 || len(v.reported) == 0 ||
+		v.reported[0] != (types.NamespacedName{Namespace: testNamespace, Name: "m"}) {
+		t.Errorf("the model was called %d times, missing keys were reported for %v", len(w.asked), v.reported)
 	}
 
 	// The Model's reconciler checks for the key, and the Turn costs nothing meanwhile.
@@ -113,7 +114,7 @@ func TestATurnWhoseKeyIsDeletedWaitsForItAndContinues(t *testing.T) {
 	// The missing thing changes, and the Turn reports it.
 	w.judge(v1alpha1.ReasonSecretKeyMissing, "No key in it.")
 	m.until(
-		"the Turn says what is missing now",
+		"the Turn reports the new reason",
 		func() bool { return w.succeeded().Reason == v1alpha1.ReasonSecretKeyMissing },
 	)
 
@@ -182,13 +183,13 @@ func TestAModelOfControlsThatDoesNotExistIsSkippedAndReported(t *testing.T) {
 		func() { turn.Spec.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "gone"}} },
 	)
 	m := w.manager(0)
-	const says = `Model "gone" of controls.modelRef does not exist and was ignored.`
+	const ignored = `Model "gone" of controls.modelRef does not exist and was ignored.`
 	m.until("the Turn has begun", func() bool { return w.turn().Status.Plan != nil })
-	if got, want := w.succeeded().Message, "Model call 1 is in progress. "+says; got != want {
+	if got, want := w.succeeded().Message, "Model call 1 is in progress. "+ignored; got != want {
 		t.Errorf("while it runs, the Turn reports %q, want %q", got, want)
 	}
 	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
-	if got, want := w.succeeded().Message, "The agent responded. "+says; got != want || w.turn().Status.Model != "m" {
+	if got, want := w.succeeded().Message, "The agent responded. "+ignored; got != want || w.turn().Status.Model != "m" {
 		t.Errorf("the Turn reports %q, want %q; model %q", got, want, w.turn().Status.Model)
 	}
 }
@@ -202,11 +203,11 @@ func TestATurnWhoseModelIsGoneWaitsForIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.until("the Turn waits", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting || w.finished() })
-	said, asked := w.succeeded(), len(w.asked)
-	if said.Reason != v1alpha1.ReasonModelNotFound ||
-		!strings.HasPrefix(said.Message, "No Model can be called (ModelNotFound). ") ||
+	succeeded, asked := w.succeeded(), len(w.asked)
+	if succeeded.Reason != v1alpha1.ReasonModelNotFound ||
+		!strings.HasPrefix(succeeded.Message, "No Model can be called (ModelNotFound). ") ||
 		m.Turns.Active() != 0 {
-		t.Fatalf("Succeeded is %+v, %d places are held", said, m.Turns.Active())
+		t.Fatalf("Succeeded is %+v, %d places are held", succeeded, m.Turns.Active())
 	}
 	w.create(&v1alpha1.Model{
 		ObjectMeta: metav1.ObjectMeta{Name: "m", Annotations: map[string]string{v1alpha1.AnnotationDefaultModel: "true"}},

@@ -25,7 +25,13 @@ func (w *world) judgeSpare(reason string) {
 	w.t.Helper()
 	spare := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "spare"}}
 	w.change(spare, func() {
-		condition.SetReady(&spare.Status.Conditions, spare.Generation, metav1.NewTime(w.present()), reason, "It says so.")
+		condition.SetReady(
+			&spare.Status.Conditions,
+			spare.Generation,
+			metav1.NewTime(w.present()),
+			reason,
+			"It cannot be called.",
+		)
 	})
 }
 

@@ -29,7 +29,7 @@ func TestAJobOfAnEarlierProcessArrivesLate(t *testing.T) {
 
 			onCreate(w, isJob, func(_ func() error, name string) error { return jobQuota(name) })
 			second := w.manager(0)
-			second.until("the end of the call", func() bool { return w.told("look") != "" })
+			second.until("the end of the call", func() bool { return w.resultText("look") != "" })
 			if err := late(); err != nil {
 				t.Fatal(err)
 			}
@@ -41,9 +41,9 @@ func TestAJobOfAnEarlierProcessArrivesLate(t *testing.T) {
 				w.play()
 			}
 			second.until("the end", w.finished)
-			told := w.told("look")
-			if w.starts("look") > 0 && strings.Contains(told, "The tool was not executed") {
-				t.Errorf("it was started %d times, and the model received %q", w.starts("look"), told)
+			text := w.resultText("look")
+			if w.starts("look") > 0 && strings.Contains(text, "The tool was not executed") {
+				t.Errorf("it was started %d times, and the model received %q", w.starts("look"), text)
 			}
 			if class == v1alpha1.SideEffectAtMostOnce {
 				if call := w.call(
@@ -67,7 +67,7 @@ func TestAJobOfAnEarlierProcessArrivesLate(t *testing.T) {
 	}
 }
 
-// What the model is told about a call that may have been started by an earlier process is the same while no Job comes.
+// The text for the model about a call that an earlier process may have started is the same while no Job comes.
 func TestACallThatAnEarlierProcessMayHaveStartedIsNotCalledNotExecuted(t *testing.T) {
 	w := newWorld(t)
 	onCreate(w, isJob, func(func() error, string) error { return apierrors.NewTimeoutError("the request timed out", 1) })
@@ -76,9 +76,9 @@ func TestACallThatAnEarlierProcessMayHaveStartedIsNotCalledNotExecuted(t *testin
 	w.manager(0).withoutCluster("the intent", requested)
 	onCreate(w, isJob, func(_ func() error, name string) error { return jobQuota(name) })
 	w.manager(0).until("the end", w.finished)
-	call, told := w.call("look"), w.told("look")
+	call, text := w.call("look"), w.resultText("look")
 	if call.State != v1alpha1.ToolCallStateFailed || call.Reason != "QuotaExceeded" ||
-		!strings.Contains(told, "may have started") || !strings.Contains(told, "exceeded quota") {
-		t.Errorf("the call is %s (%s), and the model received %q", call.State, call.Reason, told)
+		!strings.Contains(text, "may have started") || !strings.Contains(text, "exceeded quota") {
+		t.Errorf("the call is %s (%s), and the model received %q", call.State, call.Reason, text)
 	}
 }

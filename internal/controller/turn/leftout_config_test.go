@@ -145,8 +145,8 @@ func TestALargeToolThatHasChangedIsNotRun(t *testing.T) {
 				})
 			}
 			m.until("the end of the Turn", w.finished)
-			if told := w.told("work"); !strings.Contains(told, "changed") || w.sent["work"] != 0 || len(w.jobs()) != 0 {
-				t.Errorf("%d requests and %d Jobs; the model received: %s", w.sent["work"], len(w.jobs()), told)
+			if text := w.resultText("work"); !strings.Contains(text, "changed") || w.sent["work"] != 0 || len(w.jobs()) != 0 {
+				t.Errorf("%d requests and %d Jobs; the model received: %s", w.sent["work"], len(w.jobs()), text)
 			}
 		})
 	}

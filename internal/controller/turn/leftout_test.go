@@ -75,7 +75,7 @@ func TestLongTextsAreReadOnceWhenTheyAreNeeded(t *testing.T) {
 	if got := w.transcript()[0].PlainText(); got != long {
 		t.Errorf("the journal has %d bytes of the message, want %d", len(got), len(long))
 	}
-	if got := w.told("ask"); got != long[:40<<10] {
+	if got := w.resultText("ask"); got != long[:40<<10] {
 		t.Errorf("the journal has %d bytes of the result, want %d", len(got), 40<<10)
 	}
 	if live["Turn"] != 1 || live["ToolResult"] != 1 {

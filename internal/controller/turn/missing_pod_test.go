@@ -16,7 +16,7 @@ import (
 
 const quotaWords = `pods "tool-1" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1`
 
-// refusesPods makes the Job controller say that a quota refuses the pods of Jobs, and counts the questions.
+// refusesPods makes the Job controller report that a quota refuses the pods of Jobs, and counts the reads of Events.
 func refusesPods(w *world) *int {
 	asked := new(int)
 	w.hooks.List = func(
@@ -42,7 +42,7 @@ func TestATurnStatesAtOnceWhyItsJobGetsNoPod(t *testing.T) {
 			w.begin(work)
 			m := w.manager(0)
 			began := w.present()
-			m.withoutCluster("the refusal is told", func() bool { return w.call("work").Reason == "QuotaExceeded" })
+			m.withoutCluster("the refusal is reported", func() bool { return w.call("work").Reason == "QuotaExceeded" })
 			if took := w.present().Sub(began); took > missingPodGrace+5*time.Second {
 				t.Errorf("it took %v", took)
 			}
@@ -50,10 +50,10 @@ func TestATurnStatesAtOnceWhyItsJobGetsNoPod(t *testing.T) {
 			if call.State != v1alpha1.ToolCallStatePending || !strings.Contains(call.Preview, "exceeded quota") {
 				t.Errorf("the call is %s: %q", call.State, call.Preview)
 			}
-			said := w.succeeded()
-			if said.Reason != "QuotaExceeded" || !strings.Contains(said.Message, "Call 1-0 (work) cannot start") ||
-				!strings.Contains(said.Message, quotaWords) {
-				t.Errorf("the Turn reports %s: %q", said.Reason, said.Message)
+			succeeded := w.succeeded()
+			if succeeded.Reason != "QuotaExceeded" || !strings.Contains(succeeded.Message, "Call 1-0 (work) cannot start") ||
+				!strings.Contains(succeeded.Message, quotaWords) {
+				t.Errorf("the Turn reports %s: %q", succeeded.Reason, succeeded.Message)
 			}
 			m.withoutCluster("the end", w.finished)
 			if took := w.present().Sub(began); took < 110*time.Second || took > 4*time.Minute {
@@ -74,7 +74,7 @@ func TestAPodThatIsMadeAfterAllTakesTheRefusalBack(t *testing.T) {
 	refusesPods(w)
 	w.begin(builder.JobTool("work", v1alpha1.SideEffectIdempotent).Obj())
 	m := w.manager(0)
-	m.withoutCluster("the refusal is told", func() bool { return w.call("work").Reason == "QuotaExceeded" })
+	m.withoutCluster("the refusal is reported", func() bool { return w.call("work").Reason == "QuotaExceeded" })
 	if jobs := w.jobs(); len(jobs) != 1 || jobs[0].Status.Conditions != nil {
 		t.Fatalf("there are the Jobs %+v", jobs)
 	}
@@ -93,9 +93,9 @@ func TestATurnStatesAtOnceThatTheAccountOfItsPodsIsRefused(t *testing.T) {
 	watchAccounts(w, noRoom)
 	w.begin(builder.JobTool("look", v1alpha1.SideEffectAtMostOnce).Obj())
 	m := w.manager(0)
-	m.until("the refusal is told", func() bool { return w.succeeded().Reason == "ServiceAccountRefused" })
-	if said := w.succeeded(); !strings.Contains(said.Message, noRoom().Error()) ||
-		!strings.Contains(said.Message, "Call 1-0 (look) cannot start") {
-		t.Errorf("the Turn reports %q", said.Message)
+	m.until("the refusal is reported", func() bool { return w.succeeded().Reason == "ServiceAccountRefused" })
+	if succeeded := w.succeeded(); !strings.Contains(succeeded.Message, noRoom().Error()) ||
+		!strings.Contains(succeeded.Message, "Call 1-0 (look) cannot start") {
+		t.Errorf("the Turn reports %q", succeeded.Message)
 	}
 }

@@ -85,7 +85,7 @@ func TestTheResultOfAModelCallIsCollectedWhileTheNextOneCannotStart(t *testing.T
 	}
 }
 
-// A model call that runs is not disturbed by what holds back another one.
+// A running model call is not disturbed by the wait of another one.
 func TestATurnWhoseModelCallRunsIsNotShownAsWaiting(t *testing.T) {
 	w := newWorld(t).begin()
 	m := w.manager(0)
@@ -146,7 +146,7 @@ func TestATurnThatIsHeldBackReadsTheJournalOnce(t *testing.T) {
 	m.until("the end", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
 }
 
-// A request that has ended is told of, although no other call may start any more.
+// The outcome of a request that has ended is recorded, although no other call may start any more.
 func TestTheResultOfARequestIsCollectedWhileTheTurnIsBlocked(t *testing.T) {
 	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce} {
 		t.Run(string(class), func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestTheResultOfARequestIsCollectedWhileTheTurnIsBlocked(t *testing.T) {
 			m.untilEnded(2)
 			w.archive()
 			m.until("the end", w.finished)
-			if got := w.told("look"); got != "result of look" || w.starts("look") != 1 {
+			if got := w.resultText("look"); got != "result of look" || w.starts("look") != 1 {
 				t.Errorf("the model received %q after %d requests", got, w.starts("look"))
 			}
 		})
@@ -176,7 +176,7 @@ func TestTheResultOfARequestIsCollectedWhileTheTurnIsBlocked(t *testing.T) {
 		first.untilEnded(2)
 		w.archive()
 		w.manager(0).until("the end", w.finished)
-		if got := w.told("look"); got != "result of look" || w.starts("look") != 1 {
+		if got := w.resultText("look"); got != "result of look" || w.starts("look") != 1 {
 			t.Errorf("the model received %q after %d requests", got, w.starts("look"))
 		}
 	})

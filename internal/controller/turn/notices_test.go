@@ -15,10 +15,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 )
 
-// told collects the recorded Events.
-type told struct{ notes []string }
+// recordedEvents collects the recorded Events.
+type recordedEvents struct{ notes []string }
 
-func (s *told) Eventf(_, _ runtime.Object, kind, reason, action, note string, args ...any) {
+func (s *recordedEvents) Eventf(_, _ runtime.Object, kind, reason, action, note string, args ...any) {
 	s.notes = append(s.notes, kind+" "+reason+" "+action+": "+fmt.Sprintf(note, args...))
 }
 
@@ -80,14 +80,14 @@ func TestWhichTurnsHaveEvents(t *testing.T) {
 	}{
 		"a model is called": {at(v1alpha1.TurnPhaseQueued, ""), at(v1alpha1.TurnPhaseReason, ""), ""},
 		"a Job runs":        {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", job), ""},
-		"a client is asked": {
+		"a client's result is requested": {
 			at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), asks,
 		},
 		"a client is not waited for": {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", ask), ""},
 		"one of two clients answered": {
 			at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask, more), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), "",
 		},
-		"an approval is asked for": {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", pay, job), pays},
+		"an approval is requested": {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseAct, "", pay, job), pays},
 		"the Job beside it has ended": {
 			at(v1alpha1.TurnPhaseAct, "", pay, job), at(v1alpha1.TurnPhaseWaitingForToolResults, "", pay), "",
 		},
@@ -102,15 +102,15 @@ func TestWhichTurnsHaveEvents(t *testing.T) {
 		},
 		"the Turn was cancelled": {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseCancelled, "Cancelled"), ""},
 		"the Turn has succeeded": {at(v1alpha1.TurnPhaseReason, ""), at(v1alpha1.TurnPhaseSucceeded, "EndTurn"), ""},
-		"a status that says the same": {
+		"the same status": {
 			at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), "",
 		},
-		"a Turn that fails while asked": {
+		"a Turn that fails while it waits": {
 			at(v1alpha1.TurnPhaseWaitingForToolResults, "", ask), at(v1alpha1.TurnPhaseFailed, "ProviderRefused"), fails,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &told{}
+			s := &recordedEvents{}
 			recorder := notice.NewRecorder(s, time.Now)
 			for _, n := range noticesOf(test.before, test.after) {
 				recorder.Record(test.after, n)
@@ -125,7 +125,7 @@ func TestWhichTurnsHaveEvents(t *testing.T) {
 // TestAMissingSessionHasAnEventAfterAWhile verifies that a Turn which waits for its Session has one pass more, and one
 // Event.
 func TestAMissingSessionHasAnEventAfterAWhile(t *testing.T) {
-	now, s := moment.Truncate(time.Second), &told{}
+	now, s := moment.Truncate(time.Second), &recordedEvents{}
 	r := &Reconciler{Clock: func() time.Time { return now }}
 	r.Notices = notice.NewRecorder(s, r.Clock)
 	turn := &v1alpha1.Turn{
@@ -134,27 +134,31 @@ func TestAMissingSessionHasAnEventAfterAWhile(t *testing.T) {
 	turn.Spec.SessionRef.Name = "demo"
 	session := &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Name: "demo"}}
 	condition.SetReady(&session.Status.Conditions, 1, metav1.NewTime(now.Add(time.Hour)), v1alpha1.ReasonModelNotFound, "")
-	tell := func(reason string) time.Time {
+	notify := func(reason string) time.Time {
 		pass := &scope{turn: turn, session: session}
 		r.notifyMissing(pass, reason)
 		return pass.wakeAt
 	}
-	if at := tell(v1alpha1.ReasonSessionNotFound); !at.Equal(now.Add(missingGrace)) || len(s.notes) > 0 {
+	if at := notify(v1alpha1.ReasonSessionNotFound); !at.Equal(now.Add(missingGrace)) || len(s.notes) > 0 {
 		t.Errorf("checked again at %v, recorded %q", at, s.notes)
 	}
 	now = now.Add(missingGrace)
 	for range 2 {
-		if at := tell(v1alpha1.ReasonSessionNotFound); !at.IsZero() {
+		if at := notify(v1alpha1.ReasonSessionNotFound); !at.IsZero() {
 			t.Errorf("looked at again at %v", at)
 		}
 	}
-	if at := tell(v1alpha1.ReasonSessionNotReady); !at.Equal(moment.Truncate(time.Second).Add(time.Hour + missingGrace)) {
+	if at := notify(
+		v1alpha1.ReasonSessionNotReady,
+	); !at.Equal(
+		moment.Truncate(time.Second).Add(time.Hour + missingGrace),
+	) {
 		t.Errorf("a Session that was ready until now: looked at again at %v", at)
 	}
 	now = now.Add(time.Hour)
-	tell(v1alpha1.ReasonSessionNotReady)
+	notify(v1alpha1.ReasonSessionNotReady)
 	for _, quiet := range []string{v1alpha1.ReasonQueued, v1alpha1.ReasonSuspended} {
-		if at := tell(quiet); !at.IsZero() {
+		if at := notify(quiet); !at.IsZero() {
 			t.Errorf("%s is looked at again at %v", quiet, at)
 		}
 	}

@@ -283,7 +283,7 @@ func (r *Reconciler) failDeterminism(
 	return r.endViolation(ctx, a)
 }
 
-// endViolation ends the Turn because of what its step has found, once its calls are withdrawn.
+// endViolation ends the Turn because of the violation that its step has found, once its calls are withdrawn.
 func (r *Reconciler) endViolation(ctx context.Context, a *actScope) (flow, error) {
 	if flow := a.withdraw(); flow != proceed {
 		return flow, nil

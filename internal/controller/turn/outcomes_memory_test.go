@@ -23,7 +23,7 @@ func (c caller) Generate(context.Context, model.Request) (*model.Response, error
 	return &model.Response{ToolCalls: slices.Clone(c), FinishReason: model.FinishToolCalls}, nil
 }
 
-// heap is what is in use after a collection.
+// heap returns the bytes in use after a collection.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

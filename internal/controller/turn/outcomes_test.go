@@ -86,8 +86,8 @@ func (m *manager) textsInMemory(turn *v1alpha1.Turn) int {
 	return n
 }
 
-// story is what the journal tells of the calls of the first act step: all but times.
-func (w *world) story() string {
+// recordedCalls returns the events and the outcomes of the calls of the first act step in the journal, without times.
+func (w *world) recordedCalls() string {
 	w.t.Helper()
 	closed, err := journal.New(w.store, journal.Options{Clock: w.present}).
 		Find(w.t.Context(), turnstate.JournalOf(w.session()), w.turn().UID, 2, 1)
@@ -157,26 +157,26 @@ func TestATurnThatWaitsHoldsNoTexts(t *testing.T) {
 	w.answer("human", "yes")
 	m.until("the end", w.finished)
 	for _, name := range []string{"look", "send"} {
-		if got := w.told(name); got != long("result of "+name) || w.starts(name) != 1 {
+		if got := w.resultText(name); got != long("result of "+name) || w.starts(name) != 1 {
 			t.Errorf("%s was sent %d times, and the model received %d bytes", name, w.starts(name), len(got))
 		}
 	}
-	if got := w.told("early"); got != long("so") {
+	if got := w.resultText("early"); got != long("so") {
 		t.Errorf("the model received %d bytes of the client's result", len(got))
 	}
 }
 
-// Whatever disturbs the part, the journal tells the same of the calls as without any wait.
+// Whatever disturbs the part, the journal records the same outcomes as without any wait.
 func TestOutcomesOfAWaitAreThoseOfAnUndisturbedTurn(t *testing.T) {
 	undisturbed := mixedTurn(t)
 	undisturbed.answer("early", "so")
 	undisturbed.answer("human", "yes")
 	undisturbed.manager(0).until("the end", undisturbed.finished)
-	want := undisturbed.story()
+	want := undisturbed.recordedCalls()
 	crash := errors.New("the process has died")
 	for name, test := range map[string]struct {
 		onPart func(w *world, n *int) func(create func() error) error
-		// meanwhile is what happens while the Turn waits. It returns the process that goes on.
+		// meanwhile runs while the Turn waits. It returns the process that goes on.
 		meanwhile func(w *world, m *manager) *manager
 		sent      int
 	}{
@@ -242,8 +242,8 @@ func TestOutcomesOfAWaitAreThoseOfAnUndisturbedTurn(t *testing.T) {
 			}
 			w.answer("human", "yes")
 			m.until("the end", w.finished)
-			if got := w.story(); got != want {
-				t.Errorf("the journal tells\n%s\nwant\n%s", got, want)
+			if got := w.recordedCalls(); got != want {
+				t.Errorf("the journal has\n%s\nwant\n%s", got, want)
 			}
 			if w.starts("send") != 1 || w.starts("pay") != 1 || w.starts("look") != test.sent || len(w.asked) != 2 {
 				t.Errorf(
@@ -279,7 +279,7 @@ func TestTheOutcomeInTheJournalCountsForEveryProcess(t *testing.T) {
 	}
 	w.answer("human", "yes")
 	first.until("the end", w.finished)
-	if got := w.told("look"); got != "result 2 of look" {
+	if got := w.resultText("look"); got != "result 2 of look" {
 		t.Errorf("the model received %q", got)
 	}
 	if call := w.call("look"); call.Preview != "result 2 of look" {
@@ -311,7 +311,7 @@ func TestAnEndTakesInTheOutcomesOfAWait(t *testing.T) {
 			for name, want := range map[string]string{
 				"look": long("result of look"), "send": long("result of send"), "work": "result of work", "early": "so",
 			} {
-				if got := w.told(name); got != want {
+				if got := w.resultText(name); got != want {
 					t.Errorf("of %s the model received %d bytes: %.80q", name, len(got), got)
 				}
 			}
@@ -364,7 +364,7 @@ func TestAPartThatCannotBeWritten(t *testing.T) {
 				t.Errorf("the Turn is %s, %d model calls", w.turn().Status.Phase, len(w.asked))
 			}
 			for _, name := range []string{"look", "send"} {
-				if got := w.told(name); got != long("result of "+name) {
+				if got := w.resultText(name); got != long("result of "+name) {
 					t.Errorf("of %s the model received %d bytes", name, len(got))
 				}
 			}
@@ -403,10 +403,10 @@ func TestOutcomesThatTheJournalRefusesAreHeldForAWhile(t *testing.T) {
 	store.onPart = nil
 	w.answer("human", "yes")
 	m.until("the end", w.finished)
-	if got := w.told("work"); got != "result of work" || w.starts("work") != 1 {
+	if got := w.resultText("work"); got != "result of work" || w.starts("work") != 1 {
 		t.Errorf("the Job was started %d times, and the model received %q", w.starts("work"), got)
 	}
-	if got := w.told("look"); got != long("result of look") {
+	if got := w.resultText("look"); got != long("result of look") {
 		t.Errorf("the model received %d bytes", len(got))
 	}
 }
@@ -422,7 +422,7 @@ func TestAWaitForWhichTheJournalHasNoRoomEndsTheTurn(t *testing.T) {
 	if turn.Status.Error == nil || turn.Status.Error.Code != v1alpha1.ErrorCodeJournalFull || len(w.asked) != 1 {
 		t.Errorf("the Turn ends with %+v, %d model calls", turn.Status.Error, len(w.asked))
 	}
-	if got := w.told("look"); !strings.HasPrefix(got, "result of look") {
+	if got := w.resultText("look"); !strings.HasPrefix(got, "result of look") {
 		t.Errorf("the model received %.80q", got)
 	}
 }
@@ -461,7 +461,7 @@ func TestWhatATurnHoldsWhileItsOwnCallRunsOn(t *testing.T) {
 			}
 			w.ends(w.podOf(w.jobOf("endless")), result.Report{Outcome: result.Exited, Started: true, Result: "at last"})
 			m.until("the end", w.finished)
-			if got := w.told("look"); got != test.text {
+			if got := w.resultText("look"); got != test.text {
 				t.Errorf("the model received %d bytes", len(got))
 			}
 		})

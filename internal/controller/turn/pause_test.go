@@ -53,12 +53,12 @@ func TestAnActivityThatKeepsFailingIsSpacedOut(t *testing.T) {
 	if pause := step.pauses[key].until.Sub(now.Add(-pauses.After(12))); pause != pauses.Longest {
 		t.Errorf("the twelfth pause is %v", pause)
 	}
-	succeed := func(context.Context) (any, error) { return "said", nil }
+	succeed := func(context.Context) (any, error) { return "done", nil }
 	if _, _, _, err := pass(succeed); err != nil {
 		t.Fatal(err)
 	}
 	<-woken
-	if _, value, done, err := pass(succeed); !done || err != nil || value != "said" || len(step.pauses) != 0 {
+	if _, value, done, err := pass(succeed); !done || err != nil || value != "done" || len(step.pauses) != 0 {
 		t.Errorf("got %v, %v, %v with pauses %v", value, done, err, step.pauses)
 	}
 }

@@ -35,7 +35,7 @@ func TestAQueuedTurnReportsWhatItWaitsFor(t *testing.T) {
 		WithStatusSubresource(&v1alpha1.Turn{}, &v1alpha1.Session{})).Build()
 	turns := fairshare.NewTurns(fairshare.TurnsOptions{Active: 8, BegunPerNamespace: 1})
 	r := &Reconciler{Client: c, Live: c, Clock: time.Now, Turns: turns}
-	expect := func(name, reason, says string) {
+	expect := func(name, reason, message string) {
 		t.Helper()
 		key := types.NamespacedName{Namespace: "ns", Name: name}
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
@@ -45,9 +45,9 @@ func TestAQueuedTurnReportsWhatItWaitsFor(t *testing.T) {
 		if err := c.Get(t.Context(), key, turn); err != nil {
 			t.Fatal(err)
 		}
-		said := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
-		if said == nil || said.Reason != reason || !strings.Contains(said.Message, says) {
-			t.Errorf("%s reports %+v, want %s with %q", name, said, reason, says)
+		succeeded := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
+		if succeeded == nil || succeeded.Reason != reason || !strings.Contains(succeeded.Message, message) {
+			t.Errorf("%s reports %+v, want %s with %q", name, succeeded, reason, message)
 		}
 	}
 	expect("demo-1", v1alpha1.ReasonSessionNotFound, `Session "demo" does not exist`)

@@ -63,7 +63,7 @@ func TestTheOutcomeOfARequestThatTheJournalRefusesIsHeldForAWhile(t *testing.T) 
 	store.refuses.Store(false)
 	m.until("the end", w.finished)
 	for _, name := range []string{"send", "pay"} {
-		if got := w.told(name); got != long("result of "+name) || w.starts(name) != 1 {
+		if got := w.resultText(name); got != long("result of "+name) || w.starts(name) != 1 {
 			t.Errorf("%s was sent %d times, and the model received %d bytes", name, w.starts(name), len(got))
 		}
 	}
@@ -73,7 +73,7 @@ func TestTheOutcomeOfARequestThatTheJournalRefusesIsHeldForAWhile(t *testing.T) 
 	}
 }
 
-// What is left of it then is what the status shows of a call: it has run, and its result is lost.
+// Only the status has it then: the call has run, and its result is lost.
 func TestTheOutcomeOfARequestThatTheJournalRefusesIsLostInTheEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		full   bool
@@ -104,13 +104,13 @@ func TestTheOutcomeOfARequestThatTheJournalRefusesIsLostInTheEnd(t *testing.T) {
 			store.refuses.Store(false)
 			m.until("the end", w.finished)
 			for _, name := range []string{"send", "pay"} {
-				call, told := w.call(name), w.told(name)
+				call, text := w.call(name), w.resultText(name)
 				if call.State != v1alpha1.ToolCallStateFailed || call.Reason != v1alpha1.ToolCallReasonOutputLost {
 					t.Errorf("the call is %+v", call)
 				}
 				for _, words := range []string{"ran to its end", "not run again", "result of " + name} {
-					if !strings.Contains(told, words) {
-						t.Errorf("the model received %q, without %q", told, words)
+					if !strings.Contains(text, words) {
+						t.Errorf("the model received %q, without %q", text, words)
 					}
 				}
 				if w.starts(name) != 1 {

@@ -39,8 +39,8 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 		// settled is the first call's state in status before the restart, and state its final state.
 		settled, state v1alpha1.ToolCallState
 		starts         int
-		// told is part of the text for the model, if that is not the result.
-		told string
+		// text is part of the text for the model, if that is not the result.
+		text string
 	}{
 		"a Pure request, and a Job": {
 			look: site("look", v1alpha1.SideEffectPure), other: builder.JobTool("endless", v1alpha1.SideEffectPure).Obj(),
@@ -52,7 +52,7 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 		},
 		"a Pure request, and a client": {
 			look: site("look", v1alpha1.SideEffectPure), other: builder.ClientTool("human").Obj(),
-			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, told: "result of look",
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, text: "result of look",
 		},
 		"an AtMostOnce request, and a client": {
 			look: site("look", v1alpha1.SideEffectAtMostOnce), other: builder.ClientTool("human").Obj(),
@@ -78,18 +78,18 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 		},
 		"an Idempotent Job that has ended and was deleted, and a client": {
 			look: jobNamed("look", v1alpha1.SideEffectIdempotent), other: builder.ClientTool("human").Obj(), between: dropJob,
-			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, told: "result of look",
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, text: "result of look",
 		},
 		"an AtMostOnce Job that has ended and was deleted, and a client": {
 			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: builder.ClientTool("human").Obj(), between: dropJob,
-			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, told: "result of look",
+			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateSucceeded, starts: 1, text: "result of look",
 		},
 		"an AtMostOnce Job that has ended and was deleted, and a Job": {
 			look: jobNamed(
 				"look", v1alpha1.SideEffectAtMostOnce,
 			), other: builder.JobTool("endless", v1alpha1.SideEffectPure).Obj(), between: dropJob,
 			settled: v1alpha1.ToolCallStateSucceeded, state: v1alpha1.ToolCallStateFailed, starts: 1,
-			told: "its output was lost",
+			text: "its output was lost",
 		},
 		"an AtMostOnce Job that has ended, and a client": {
 			look: jobNamed("look", v1alpha1.SideEffectAtMostOnce), other: builder.ClientTool("human").Obj(),
@@ -128,12 +128,12 @@ func TestARestartInTheMiddleOfAnActStep(t *testing.T) {
 			if got := w.starts("look"); got != test.starts {
 				t.Errorf("it was started %d times, want %d", got, test.starts)
 			}
-			told := w.told("look")
-			if !strings.Contains(told, test.told) {
-				t.Errorf("the model received %q, want %q", told, test.told)
+			text := w.resultText("look")
+			if !strings.Contains(text, test.text) {
+				t.Errorf("the model received %q, want %q", text, test.text)
 			}
-			if said := strings.Contains(told, "changed nothing"); said && test.starts > 0 {
-				t.Errorf("it was started, and the model received %q", told)
+			if harmless := strings.Contains(text, "changed nothing"); harmless && test.starts > 0 {
+				t.Errorf("it was started, and the model received %q", text)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func TestTheEarliestDeadlineCounts(t *testing.T) {
 		t.Errorf("after %s, want 1s", got.RequeueAfter)
 	}
 	if got := s.result(now.Add(time.Hour)); got.RequeueAfter <= 0 {
-		t.Error("a deadline that has passed is none")
+		t.Error("a deadline that has passed counts")
 	}
 }
 
@@ -74,7 +74,7 @@ func TestATurnCreatedAgainIsANewOne(t *testing.T) {
 		t.Error("forgotten, or taken for another one")
 	}
 	if m.of(key, "2").written != "" {
-		t.Error("what was written to another Turn of the name counts")
+		t.Error("writes to another Turn of the name count")
 	}
 	if got := m.forget(key); len(got) != 1 || got[0] != "2" {
 		t.Errorf("forgot %v", got)
@@ -154,7 +154,7 @@ func TestAJobThatWasAskedForAndIsNotSeenMayBeOnItsWay(t *testing.T) {
 	step := m.of(1)
 	step.job("b").requested = true
 	if !anyUnseen(map[string]*batchv1.Job{"a": job("a", "1", true), "c": job("c", "2", true)}, step) {
-		t.Error("Jobs of other names count for the one that was asked for")
+		t.Error("Jobs of other names count for the requested one")
 	}
 	if anyUnseen(map[string]*batchv1.Job{"b": job("b", "1", true)}, step) {
 		t.Error("a Job that is there counts as unseen")

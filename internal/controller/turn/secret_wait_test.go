@@ -28,11 +28,11 @@ func (w *world) locked(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 // guard gives a manager the Secret of the vault.
 func (v *vault) guard(m *manager) { m.Steps.Secrets = v.read }
 
-// events keeps what people are told.
-type events struct{ told []string }
+// events keeps the texts of the recorded Events.
+type events struct{ recorded []string }
 
 func (e *events) Eventf(_, _ runtime.Object, _, reason, _, _ string, args ...any) {
-	e.told = append(e.told, reason+": "+args[0].(string))
+	e.recorded = append(e.recorded, reason+": "+args[0].(string))
 }
 
 func (w *world) waits() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseWaiting }
@@ -44,15 +44,15 @@ func TestACallWhoseSecretIsMissingWaitsAndContinues(t *testing.T) {
 		t.Run(string(class), func(t *testing.T) {
 			w := newWorld(t)
 			w.begin(w.locked("ask", class))
-			m, v, told := w.manager(0), &vault{}, &events{}
+			m, v, recorded := w.manager(0), &vault{}, &events{}
 			v.guard(m)
-			m.Notices = notice.NewRecorder(told, w.present)
+			m.Notices = notice.NewRecorder(recorded, w.present)
 			m.until("the Turn waits", w.waits)
 
 			const command = "kubectl create secret generic api --namespace ns --from-literal=key=YOUR_VALUE"
 			want := `Tool "ask" cannot be called (SecretMissing). Secret "api" does not exist. Create it: ` + command
-			if said := w.succeeded(); said.Reason != v1alpha1.ReasonSecretMissing || said.Message != want {
-				t.Errorf("Succeeded is %+v", said)
+			if succeeded := w.succeeded(); succeeded.Reason != v1alpha1.ReasonSecretMissing || succeeded.Message != want {
+				t.Errorf("Succeeded is %+v", succeeded)
 			}
 			turn := w.turn()
 			if waits := turn.Status.WaitsFor; len(waits) != 1 || waits[0].Type != v1alpha1.WaitTypeReference ||
@@ -66,8 +66,8 @@ func TestACallWhoseSecretIsMissingWaitsAndContinues(t *testing.T) {
 			if held := m.Turns.Active(); held != 0 {
 				t.Errorf("%d places are held", held)
 			}
-			if len(told.told) != 0 {
-				t.Errorf("an Event was recorded at once: %q", told.told)
+			if len(recorded.recorded) != 0 {
+				t.Errorf("an Event was recorded at once: %q", recorded.recorded)
 			}
 
 			// An hour costs few reads, no write and no place.
@@ -87,8 +87,8 @@ func TestACallWhoseSecretIsMissingWaitsAndContinues(t *testing.T) {
 					w.turn().ResourceVersion != version,
 				)
 			}
-			if len(told.told) == 0 || !strings.Contains(told.told[0], command) || len(told.told) > 6 {
-				t.Errorf("the Events are %q", told.told)
+			if len(recorded.recorded) == 0 || !strings.Contains(recorded.recorded[0], command) || len(recorded.recorded) > 6 {
+				t.Errorf("the Events are %q", recorded.recorded)
 			}
 
 			v.there = true

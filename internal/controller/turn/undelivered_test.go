@@ -47,8 +47,8 @@ func (st *stage) run(d time.Duration) {
 	}
 }
 
-// No error of the API server but a refusal tells whether a later append succeeds: the response is paid for once, the
-// Turn holds no place meanwhile, and a dry run is not enough to pay for another one.
+// Only a refusal of the API server shows that a later append would fail too. After other errors the response is paid
+// for once, the Turn holds no place meanwhile, and a dry run is not enough to pay for another one.
 func TestAModelIsNotPaidAgainWhileTheJournalStoresNothing(t *testing.T) {
 	for name, cause := range map[string]error{
 		"etcd is full":         errors.New("etcdserver: mvcc: database space exceeded"),

@@ -74,8 +74,8 @@ func (m *manager) goesOn(passes int) {
 // expectRan fails unless the call of a tool has its result and ran once.
 func (w *world) expectRan(name string) {
 	w.t.Helper()
-	if told := w.told(name); strings.Contains(told, "not executed") || !strings.Contains(told, "result of "+name) {
-		w.t.Errorf("it was started %d times, and the model received %q", w.starts(name), told)
+	if text := w.resultText(name); strings.Contains(text, "not executed") || !strings.Contains(text, "result of "+name) {
+		w.t.Errorf("it was started %d times, and the model received %q", w.starts(name), text)
 	}
 	if call := w.call(name); call.State != v1alpha1.ToolCallStateSucceeded || w.starts(name) != 1 {
 		w.t.Errorf("it was started %d times, and the call is %s (%s)", w.starts(name), call.State, call.Reason)

@@ -33,7 +33,7 @@ func (w *world) ended() string {
 		}
 		head = view.Head
 	}
-	var said []string
+	var results []string
 	for ordinal := int64(2); ordinal <= head; ordinal++ {
 		closed, err := log.Step(w.t.Context(), turnstate.JournalOf(w.session()), w.turn().UID, ordinal)
 		if err != nil {
@@ -41,11 +41,11 @@ func (w *world) ended() string {
 		}
 		for _, e := range closed.Events {
 			if e.Type == event.TypeToolCompleted {
-				said = append(said, string(e.Data.Raw))
+				results = append(results, string(e.Data.Raw))
 			}
 		}
 	}
-	return strings.Join(said, "\n")
+	return strings.Join(results, "\n")
 }
 
 // 64 calls of 96 KiB would hold 6 MiB until a person answers.
@@ -84,8 +84,8 @@ func TestTheArgumentsOfAWaitingTurnAreReadAgainWhenItContinues(t *testing.T) {
 			m = goOn(w, m)
 			m.until("the Turn has ended", w.finished)
 			// The error of a call that was refused is with the arguments.
-			if said := w.ended(); strings.Count(said, "Tool definition not found: unheard-of") != 1 {
-				t.Errorf("the journal has of the calls %s", said)
+			if results := w.ended(); strings.Count(results, "Tool definition not found: unheard-of") != 1 {
+				t.Errorf("the journal has of the calls %s", results)
 			}
 		})
 	}

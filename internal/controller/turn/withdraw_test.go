@@ -100,18 +100,18 @@ func TestTwoLeadersDoNotDenyWhatRuns(t *testing.T) {
 			for range 10 {
 				w.play()
 			}
-			told, starts := w.told("pay"), w.starts("pay")
-			if told == "" {
-				t.Fatalf("the journal does not tell of the call; phase %s", w.turn().Status.Phase)
+			text, starts := w.resultText("pay"), w.starts("pay")
+			if text == "" {
+				t.Fatalf("the journal has no outcome of the call; phase %s", w.turn().Status.Phase)
 			}
-			if strings.Contains(told, "changed nothing") && starts > 0 {
-				t.Errorf("its pod has started %d times, and the journal reports %q", starts, told)
+			if strings.Contains(text, "changed nothing") && starts > 0 {
+				t.Errorf("its pod has started %d times, and the journal reports %q", starts, text)
 			}
-			if test.late && starts == 0 && strings.Contains(told, "changed nothing") {
-				t.Errorf("its pod was recorded, and the journal reports %q", told)
+			if test.late && starts == 0 && strings.Contains(text, "changed nothing") {
+				t.Errorf("its pod was recorded, and the journal reports %q", text)
 			}
-			if !test.late && !test.early && !strings.Contains(told, "changed nothing") {
-				t.Errorf("it was withdrawn in time, and the journal reports %q", told)
+			if !test.late && !test.early && !strings.Contains(text, "changed nothing") {
+				t.Errorf("it was withdrawn in time, and the journal reports %q", text)
 			}
 		})
 	}

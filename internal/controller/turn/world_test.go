@@ -65,7 +65,7 @@ type world struct {
 	managers int
 	// during runs in each model call.
 	during func()
-	// respond is what the server of HTTP tools responds with; nil for the result of the tool by its name.
+	// respond returns the response of the server of HTTP tools; nil for the result of the tool by its name.
 	respond func(name string) string
 }
 
@@ -236,8 +236,8 @@ func (w *world) transcript() []event.Message {
 	return view.Messages
 }
 
-// told returns the journal's text for the model about the first call of a tool; empty for a result.
-func (w *world) told(name string) string {
+// resultText returns the journal's text for the model about the first call of a tool; empty without one.
+func (w *world) resultText(name string) string {
 	w.t.Helper()
 	for _, m := range w.transcript() {
 		if m.ToolName == name {
