@@ -65,7 +65,7 @@ func blocking(namespace string) (started chan capstantest.Call, proceed chan str
 	return started, proceed
 }
 
-var _ = Describe("The log of a Turn", func() {
+var _ = Describe("The journal of a Turn", func() {
 	run := func(ctx context.Context, namespace string) {
 		GinkgoHelper()
 		create(ctx, builder.Session("demo").In(namespace).Obj())

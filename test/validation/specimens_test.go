@@ -203,7 +203,7 @@ var specimens = []specimen{
     startTimeout: 1m0s
 `},
 	{kind: "Tool", name: "secret", spec: `
-  description: Tells the forecast.
+  description: Returns the forecast.
   job:
     image: example.org/weather:1
     command: [/weather]
@@ -226,7 +226,7 @@ var specimens = []specimen{
     startTimeout: 2m0s
 `},
 	{kind: "Tool", name: "http", spec: `
-  description: Tells the forecast.
+  description: Returns the forecast.
   sideEffect: Pure
   inputSchema: {type: object, properties: {city: {type: string}}}
   http:

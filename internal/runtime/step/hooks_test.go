@@ -100,7 +100,7 @@ func TestTheOutcomeOfAMessagesHooksIsComputedOnce(t *testing.T) {
 	}
 }
 
-// Rules: HOOK-18.
+// Rules: HOOK-18, LIFE-09.
 func TestABlockedMessageEndsTheTurnAndIsInNoPrompt(t *testing.T) {
 	b := newBench(t)
 	b.deciding()
