@@ -77,7 +77,7 @@ func (p *player) explain(ctx context.Context, job *batchv1.Job) error {
 	return nil
 }
 
-// account takes note of a pod that has ended, and lets it go.
+// account counts a pod that has ended in the status of its Job, and removes the pod's finalizer.
 func (p *player) account(ctx context.Context, job *batchv1.Job, pod *corev1.Pod) (ctrl.Result, error) {
 	stopped := suspended(job) && pod.Status.Phase == corev1.PodFailed
 	if !finished(job) && !stopped {

@@ -89,7 +89,7 @@ func newBuilder() *builder {
 	return b
 }
 
-// build adds the objects, once all that they depend on is known.
+// build adds the objects, once their dependencies are known.
 func (b *builder) build(ctx context.Context) error {
 	if b.prompts != nil {
 		b.models = observed(b.models, b.prompts)

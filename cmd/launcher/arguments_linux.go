@@ -38,7 +38,8 @@ func toolEnvironment(container []string, arguments []byte, scalars []string) []s
 	return environment
 }
 
-// variableName is the name of an argument's variable: upper case, with an underscore for all that a name cannot have.
+// variableName is the name of an argument's variable: upper case, with an underscore for each character that a name
+// cannot have.
 func variableName(argument string) string {
 	var name strings.Builder
 	name.WriteString(result.EnvArgumentPrefix)

@@ -54,7 +54,7 @@ type startError struct {
 
 func (e *startError) Error() string { return e.err.Error() }
 
-// process is the tool and all that came from it.
+// process is the tool and its descendants.
 type process struct {
 	pid int
 	// ended gets the end of the tool's own process.
@@ -110,7 +110,7 @@ func (p *process) forward(s syscall.Signal) {
 	_ = syscall.Kill(-p.pid, s)
 }
 
-// killAll kills all that came from the tool, and returns when nothing is left or the deadline has passed.
+// killAll kills the tool and its descendants, and returns when none is left or the deadline has passed.
 func (p *process) killAll(deadline time.Time) {
 	p.forward(syscall.SIGKILL)
 	again := time.NewTicker(killInterval)

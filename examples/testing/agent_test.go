@@ -12,11 +12,11 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 )
 
-// owner is who applies Turns.
+// owner is the field manager of applied Turns.
 const owner client.FieldOwner = "shop"
 
 var _ = Describe("The support agent", func() {
-	It("pays back when the customer says so, and once", func(ctx context.Context) {
+	It("pays back once, when the customer confirms", func(ctx context.Context) {
 		namespace := ask(ctx, "I want my money back.")
 
 		Eventually(kit.Turn(ctx, namespace, "question")).Should(capstantest.WaitForTools("ask-customer"))
@@ -52,7 +52,7 @@ var _ = Describe("The support agent", func() {
 		Expect(kit.Starts(namespace, "question", "1-0")).To(Equal(2))
 	})
 
-	It("tells the model when a tool hangs", func(ctx context.Context) {
+	It("reports to the model when a tool hangs", func(ctx context.Context) {
 		DeferCleanup(kit.Inject(capstantest.Hangs, capstantest.ForTool("find-order")))
 		namespace := ask(ctx, "Where is my teapot?")
 		Eventually(

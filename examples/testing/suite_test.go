@@ -52,7 +52,7 @@ func shop(call capstantest.Call) (stdout, stderr string, exit int) {
 	}
 }
 
-// ask applies the agent in a namespace of its own and gives it a message. The Turn is called question.
+// ask applies the agent in a namespace of its own and sends it a message. The Turn is called question.
 func ask(ctx context.Context, message string) (namespace string) {
 	GinkgoHelper()
 	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}

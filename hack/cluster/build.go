@@ -16,7 +16,7 @@ type program struct {
 	// name is the file name in the cache directory.
 	name string
 	// pkg is the Go package that is built. Where version is empty it is built in this module, else installed at that
-	// version, with the dependencies its own module asks for.
+	// version, with the dependencies that its own module requires.
 	pkg, version string
 	// ldflags are the linker's flags.
 	ldflags string

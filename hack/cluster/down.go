@@ -120,7 +120,7 @@ func retry(action func() error) error {
 	return err
 }
 
-// leftovers names what should be gone and is not.
+// leftovers names the parts that should be gone and are not.
 func (c *cluster) leftovers() error {
 	var left []string
 	for _, p := range append(c.strays(), c.podProcesses()...) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestOnlyTheManagerIsStamped holds that an image changes with a commit only where its program reports the commit.
+// TestOnlyTheManagerIsStamped checks that an image changes with a commit only where its program reports the commit.
 func TestOnlyTheManagerIsStamped(t *testing.T) {
 	for _, p := range projectImages {
 		flags, err := p.linkFlags(t.Context(), "../..")

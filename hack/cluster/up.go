@@ -63,7 +63,7 @@ func lockClusters(progress io.Writer) (func(), error) {
 	return lockFile(root+".lock", func() { fmt.Fprintln(progress, "another up or down is running; waiting for it") })
 }
 
-// runsAlready looks at what an earlier up left, and removes it when it is no longer a whole cluster.
+// runsAlready checks the cluster of an earlier up, and removes it when it is no longer whole.
 func runsAlready(ctx context.Context, progress io.Writer, name string) (bool, error) {
 	c, err := loadCluster(name)
 	if errors.Is(err, errNoCluster) {

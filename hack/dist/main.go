@@ -1,4 +1,4 @@
-// Command dist makes what people take away without the source tree: dist/install.yaml, dist/schemas for kubeconform,
+// Command dist makes the files for users without the source tree: dist/install.yaml, dist/schemas for kubeconform,
 // and the health checks of Argo CD as a patch of its ConfigMap. A file is only written when it changes. It is a module
 // of its own, so that kustomize stays out of the product's dependencies.
 package main

@@ -28,7 +28,7 @@ type streams struct {
 	out, err io.Writer
 }
 
-// tool runs once and returns nil, an exitCode, or what went wrong.
+// tool runs once and returns nil, an exitCode, or another error.
 type tool func(streams) error
 
 // exitCode ends the program with that code and no further word.

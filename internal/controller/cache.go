@@ -121,7 +121,7 @@ func stripLayer(layer *v1alpha1.ConfigLayer) {
 	capability.LeaveOutConfigs(layer.Capabilities)
 }
 
-// stripHarness drops what stripLayer does.
+// stripHarness drops the fields that stripLayer drops.
 func stripHarness(object any) (any, error) {
 	if harness, ok := object.(*v1alpha1.Harness); ok {
 		stripLayer(&harness.Spec.ConfigLayer)
@@ -129,7 +129,7 @@ func stripHarness(object any) (any, error) {
 	return stripMetadata(object)
 }
 
-// stripAgent drops what stripLayer does.
+// stripAgent drops the fields that stripLayer drops.
 func stripAgent(object any) (any, error) {
 	if agent, ok := object.(*v1alpha1.Agent); ok {
 		stripLayer(&agent.Spec.ConfigLayer)
@@ -154,7 +154,7 @@ func stripTool(object any) (any, error) {
 	return stripMetadata(object)
 }
 
-// stripSession drops what stripLayer does, the title, and the hints that the manager does not read.
+// stripSession drops the fields that stripLayer drops, the title, and the hints that the manager does not read.
 func stripSession(object any) (any, error) {
 	if session, ok := object.(*v1alpha1.Session); ok {
 		stripLayer(&session.Spec.ConfigLayer)

@@ -51,7 +51,7 @@ const (
 	// DefaultMaxJournalBytes is far below the memory of the manager, which holds several times a conversation while its
 	// model is called.
 	DefaultMaxJournalBytes = 32 << 20
-	// DefaultMaxNamespaceJournalBytes is a quarter of what etcd stores by default.
+	// DefaultMaxNamespaceJournalBytes is a quarter of etcd's default limit.
 	DefaultMaxNamespaceJournalBytes = 512 << 20
 	// DefaultRecordBytesPerSecond is about a seventh of what etcd stores by default, in the five minutes for which it
 	// keeps old versions.
@@ -69,7 +69,7 @@ type Options struct {
 	Store journal.Store
 	// Records is the backend of the stores of Sessions, such as their files. Required.
 	Records record.Objects
-	// RecordBytesPerSecond bounds what is written of it, in all namespaces together. Default 1 MiB.
+	// RecordBytesPerSecond bounds the bytes written to it, in all namespaces together. Default 1 MiB.
 	RecordBytesPerSecond int64
 	// Logs reads the logs of tool containers. Required.
 	Logs turn.LogReader

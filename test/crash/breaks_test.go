@@ -447,7 +447,7 @@ func (s *stage) playBroken(ctx context.Context, b brokenManager, base []undistur
 	return awaitFor(ctx, patience/2, caught)
 }
 
-// catchBreaks holds that each invariant catches a manager that breaks it.
+// catchBreaks checks that each invariant catches a manager that breaks it.
 func (s *stage) catchBreaks(ctx context.Context, base []undisturbed) error {
 	errs := make([]error, len(brokenManagers))
 	all(indices(len(brokenManagers)), func(i int) { errs[i] = s.playBroken(ctx, brokenManagers[i], base) })

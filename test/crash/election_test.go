@@ -137,7 +137,7 @@ func (e *election) arm(c *candidate) {
 	go c.awaitStrike(c.life, c.end, at, c.wire.cutOf(e.run.namespace))
 }
 
-// checkTakeover holds that a Lease whose holder is paused, and therefore not known to have ended, runs out first.
+// checkTakeover checks that a Lease whose holder is paused, and therefore not known to have ended, runs out first.
 func (e *election) checkTakeover() {
 	if waited := time.Since(e.pausedAt); !e.pausedAt.IsZero() && waited < leaseDuration-renewDeadline-retryPeriod {
 		e.errs = append(
@@ -269,7 +269,7 @@ func (e *election) strikeOf(c *candidate) strike {
 	return strike{}
 }
 
-// check holds that the leaders followed each other by the Lease, each of which only its holder gave up.
+// check returns an error unless the leaders followed each other by the Lease, which only its holders released.
 func (e *election) check(ctx context.Context) error {
 	err := awaitFor(ctx, patience/10, func() error {
 		var lease coordinationv1.Lease

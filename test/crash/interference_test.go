@@ -405,7 +405,7 @@ func (r *run) decide(ctx context.Context, call string, decision v1alpha1.Decisio
 	return r.user.Create(ctx, result)
 }
 
-// answerBob answers the second of two calls.
+// answerBob creates the result of the second of two calls.
 func answerBob(ctx context.Context, r *run) error {
 	if err := r.await(ctx, func() error { return r.waits(v1alpha1.ToolCallStateWaiting, "1-0", "1-1") }); err != nil {
 		return err
@@ -432,7 +432,7 @@ func onceSettled(do func(context.Context, *run) error, calls ...string) func(con
 	}
 }
 
-// respondTo gives the result of a call of a client tool.
+// respondTo creates the result of a call of a client tool.
 func respondTo(call string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error { return r.user.Create(ctx, r.toolResult("ann", call, "yes")) }
 }

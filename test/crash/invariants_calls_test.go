@@ -131,7 +131,7 @@ func (e *evidence) checkCall(v *findings, closed closing, call v1alpha1.ToolCall
 	}
 }
 
-// checkApprovals holds that what needs approval starts when the journal has the approval.
+// checkApprovals checks that a call that needs approval starts only when the journal has the approval.
 func (e *evidence) checkApprovals(v *findings, uid types.UID, versions []version[*v1alpha1.Turn]) {
 	for _, at := range versions {
 		for _, call := range at.object.Status.ToolCalls {

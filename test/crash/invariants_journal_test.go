@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
-// checkResults holds that an accepted ToolResult is in the journal, and that no later entry denies it.
+// checkResults checks that an accepted ToolResult is in the journal, and that no later entry denies it.
 func (e *evidence) checkResults(v *findings) {
 	seen := map[types.UID]bool{}
 	for _, at := range e.results {
@@ -108,7 +108,7 @@ func agrees(completed event.ToolCompleted, result *v1alpha1.ToolResult) bool {
 	}
 }
 
-// checkModelCalls holds that no money is spent twice without a reason.
+// checkModelCalls checks that no money is spent twice without a reason.
 func (e *evidence) checkModelCalls(v *findings) {
 	extra := 0
 	var lines []string

@@ -342,7 +342,7 @@ func callOf(o client.Object) (turn types.UID, step, call, attempt string) {
 	return types.UID(l[v1alpha1.LabelTurnUID]), l[v1alpha1.LabelStep], l[v1alpha1.LabelCall], l[v1alpha1.LabelAttempt]
 }
 
-// checkJobs holds that each Job was planned before it was made.
+// checkJobs checks that each Job was planned before it was made.
 func (e *evidence) checkJobs(v *findings) {
 	seen := map[types.UID]bool{}
 	for _, at := range e.jobs {
@@ -395,7 +395,7 @@ func hasStarted(pod *corev1.Pod) bool {
 	return false
 }
 
-// checkPods holds that no pod of an AtMostOnce call is let go before the status names it.
+// checkPods checks that no pod of an AtMostOnce call is let go before the status names it.
 func (e *evidence) checkPods(v *findings) {
 	open := map[types.UID]bool{}
 	for _, at := range e.pods {

@@ -56,7 +56,7 @@ type scenario struct {
 	mayEnd bool
 	// steers are the messages that the user sends for the Turn that runs.
 	steers []string
-	// gone are the Turns that are deleted while they run. Nothing is left of them but the log.
+	// gone are the Turns that are deleted while they run. Nothing is left of them but the journal.
 	gone []string
 }
 
@@ -204,7 +204,7 @@ func blockForEver(r *run, call capstantest.Call) string {
 	return "never"
 }
 
-// answerOneByOne answers the second call, and the first once the second is kept.
+// answerOneByOne creates the result of the second call, and that of the first once the second is kept.
 func answerOneByOne(ctx context.Context, r *run) error {
 	waitsFor := func(names ...string) func() error {
 		return func() error {

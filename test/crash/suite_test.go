@@ -41,7 +41,7 @@ func TestCrash(t *testing.T) {
 }
 
 const (
-	// sideBySide is how many runs are under way at once.
+	// sideBySide is how many runs are in progress at once.
 	sideBySide = 16
 	// defaultCells is how many cells a sample has.
 	defaultCells = 240

@@ -30,7 +30,7 @@ type callOutcome struct {
 	given arguments
 	// before readies the namespace, when the call needs more than its tool.
 	before func(ctx context.Context, namespace string)
-	// meddle disturbs the call while it is under way.
+	// meddle disturbs the call while it is in progress.
 	meddle func(ctx context.Context, turn *v1alpha1.Turn)
 	// state and reason are those in the final status.
 	state  v1alpha1.ToolCallState

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
-// journal is the log of the Session demo, in order.
+// journal returns the entries of Session demo, in order.
 func journal(ctx context.Context, namespace string) []format.Entry {
 	GinkgoHelper()
 	var list v1alpha1.JournalEntryList
@@ -34,7 +34,7 @@ func journal(ctx context.Context, namespace string) []format.Entry {
 	return entries
 }
 
-// outcomes are the results of the tool calls of a Turn as the log has them, by tool name. A tool is called once in the
+// outcomes are the results of the tool calls of a Turn in the journal, by tool name. A tool is called once in the
 // Turns that are looked at in this way.
 func outcomes(ctx context.Context, turn *v1alpha1.Turn) map[string]event.ToolCompleted {
 	GinkgoHelper()
@@ -75,7 +75,7 @@ func finalEntries(ctx context.Context, turn *v1alpha1.Turn) map[string]int {
 	return found
 }
 
-// partials are the pieces of answers that the log of a namespace has, in order.
+// partials are the partial responses in the journals of a namespace, in order.
 func partials(ctx context.Context, namespace string) []format.PartialAnswer {
 	GinkgoHelper()
 	var found []format.PartialAnswer

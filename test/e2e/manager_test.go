@@ -242,7 +242,7 @@ func managerIn(spec *corev1.PodSpec) *corev1.Container {
 	return &spec.Containers[i]
 }
 
-// absent stops the manager, waits until it is gone, and gives a function that brings it back.
+// absent stops the manager, waits until it is gone, and returns a function that brings it back.
 func absent(ctx context.Context) (comeBack func()) {
 	GinkgoHelper()
 	scale := func(ctx context.Context, replicas int32) {

@@ -70,7 +70,7 @@ func create(ctx context.Context, object client.Object) {
 	Expect(api.Create(ctx, object)).To(Succeed())
 }
 
-// ask makes a Turn of the Session demo.
+// ask creates a Turn of Session demo.
 func ask(ctx context.Context, namespace, name string) *v1alpha1.Turn {
 	GinkgoHelper()
 	turn := builder.Turn(name).In(namespace).Input("Please.").Obj()
@@ -78,14 +78,14 @@ func ask(ctx context.Context, namespace, name string) *v1alpha1.Turn {
 	return turn
 }
 
-// answered makes a Turn and waits for its answer.
+// answered creates a Turn and waits for its response.
 func answered(ctx context.Context, namespace, name string) *v1alpha1.Turn {
 	GinkgoHelper()
 	ask(ctx, namespace, name)
 	return succeeded(ctx, namespace, name)
 }
 
-// succeeded waits for the answer of a Turn.
+// succeeded waits for the response of a Turn.
 func succeeded(ctx context.Context, namespace, name string) *v1alpha1.Turn {
 	GinkgoHelper()
 	Eventually(ctx, turn(namespace, name)).Should(capstantest.HaveSucceeded())

@@ -199,7 +199,7 @@ func turnsIn(ctx context.Context, namespace string) []v1alpha1.Turn {
 	return turns.Items
 }
 
-// finished waits for the ten Turns and gives their numbers in the order in which they ended.
+// finished waits for the ten Turns and returns their numbers in the order in which they ended.
 func finished(ctx context.Context, namespace string) []int {
 	GinkgoHelper()
 	for n := 1; n <= 10; n++ {

@@ -242,7 +242,7 @@ func (c *containers) counts() map[string]int {
 	return counts
 }
 
-// shown opens a watch and gives a function that waits for the first object for which found is true. A watch shows what
+// shown opens a watch and returns a function that waits for the first object that found matches. A watch shows what
 // a poll would miss.
 func shown[O client.Object](
 	ctx context.Context,

@@ -154,7 +154,7 @@ type healthStatus struct {
 	Message string `json:"message"`
 }
 
-// startHealthEngine builds Argo CD's health engine and gives it the health checks that are shipped.
+// startHealthEngine builds Argo CD's health engine and starts it with the health checks that are shipped.
 func startHealthEngine() *healthEngine {
 	GinkgoHelper()
 	binary := filepath.Join(GinkgoT().TempDir(), "argocd")

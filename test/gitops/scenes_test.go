@@ -357,7 +357,7 @@ func stage(
 	return harness
 }
 
-// simulation is a script that calls one tool after another and then answers with text.
+// simulation is a script that calls one tool after another and then responds with text.
 func simulation(text string, tools ...string) v1alpha1.Simulation {
 	steps := make([][]v1alpha1.SimulatedToolCall, 0, len(tools))
 	for _, tool := range tools {

@@ -1,6 +1,6 @@
-// Package gitops_test asks those who deploy from git what they make of Capstan's objects: the real controllers act out
-// scenes, a watch records every version of every object, and kstatus' own library and Argo CD's own health engine judge
-// each of them.
+// Package gitops_test checks the health that tools which deploy from git compute of Capstan's objects: the real
+// controllers run scenarios, a watch records every version of every object, and kstatus' own library and Argo CD's own
+// health engine assess each of them.
 package gitops_test
 
 import (

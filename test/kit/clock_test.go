@@ -113,7 +113,7 @@ func jobs(ctx context.Context, namespace string) func() ([]batchv1.Job, error) {
 	}
 }
 
-// quiet waits until no Turn of the namespace is reconciled for two seconds, and gives the passes so far. The write that
+// quiet waits until no Turn of the namespace is reconciled for two seconds, and returns the passes. The write that
 // shows what a Turn waits for wakes it once more.
 func quiet(namespace string) passes.Counts {
 	GinkgoHelper()
@@ -128,7 +128,7 @@ func quiet(namespace string) passes.Counts {
 	return counted
 }
 
-// turnPasses gives a function that counts the passes over the Turns of a namespace.
+// turnPasses returns a function that counts the passes over the Turns of a namespace.
 func turnPasses(namespace string) func() passes.Counts {
 	return func() passes.Counts { return reconciled.In(namespace).Of("turn") }
 }

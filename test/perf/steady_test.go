@@ -128,7 +128,7 @@ var _ = Describe("A thousand finished Turns and a hundred that wait", func() {
 	)
 })
 
-// asking is a model that calls a tool and asks a client, and then answers.
+// asking is a model that calls a tool and a client tool, and then responds.
 func asking() v1alpha1.Simulation {
 	return builder.Script("Ann said {{tool:ask-ann}}.", builder.Calls("work", "ask-ann"))
 }

@@ -88,7 +88,7 @@ var _ = Describe("An approval is bound to the approved call", func() {
 		defer mu.Unlock()
 		return append([]string{}, paid...)
 	}
-	// sends has mallory send a message, and gives the Turn once it waits.
+	// sends has mallory send a message, and returns the Turn once it waits.
 	sends := func(ctx context.Context, session string) *v1alpha1.Turn {
 		GinkgoHelper()
 		turn := builder.Turn("pay-1").In(teamA).Obj()

@@ -1,5 +1,5 @@
-// Package policies_test asks a real API server, with Capstan's roles and policies installed as users install them, who
-// may do what. Every user is one of the API server's own, and holds just the roles that a spec gives him.
+// Package policies_test checks the rights of users and of the manager at a real API server, with Capstan's roles and
+// policies installed as users install them. Every user is one of the API server's own, with the roles of the spec only.
 package policies_test
 
 import (

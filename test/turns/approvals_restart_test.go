@@ -19,7 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
-// decisionsIn are the decisions that the log of the Session demo has, and whose they are.
+// decisionsIn are the decisions that the journal of Session demo has, and whose they are.
 func decisionsIn(ctx context.Context, namespace string) []string {
 	GinkgoHelper()
 	var found []string

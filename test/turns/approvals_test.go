@@ -39,7 +39,7 @@ func decision(
 var _ = Describe("A call that needs approval", func() {
 	const answer = "It says {{tool:pay}}."
 
-	// asking starts a Turn that calls the tools, all at once, and then answers.
+	// asking starts a Turn that calls the tools, all at once, and then responds.
 	asking := func(
 		ctx context.Context, text string, tools []*v1alpha1.Tool, change ...func(*v1alpha1.Session, *v1alpha1.Turn),
 	) string {

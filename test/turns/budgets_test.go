@@ -314,7 +314,7 @@ var _ = Describe("A manager with settings of its own", Serial, Ordered, func() {
 	)
 })
 
-// startedSession makes a Session, waits until it can be used, and gives the number of writes up to then.
+// startedSession makes a Session, waits until it can be used, and returns the number of writes up to then.
 func startedSession(ctx context.Context, namespace string) int {
 	GinkgoHelper()
 	create(ctx, builder.Session("demo").In(namespace).Obj())

@@ -60,7 +60,7 @@ func spent(u v1alpha1.Usage, input, output string) string {
 	return strings.TrimSuffix(strings.TrimRight(sum.FloatString(12), "0"), ".")
 }
 
-// costsOf are the costs that the log has of model calls, in order.
+// costsOf are the costs that the journal has of model calls, in order.
 func costsOf(ctx context.Context, namespace string) []*v1alpha1.Cost {
 	GinkgoHelper()
 	var found []*v1alpha1.Cost

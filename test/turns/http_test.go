@@ -37,7 +37,7 @@ func asking(ctx context.Context, tool *v1alpha1.Tool, arguments string) string {
 	return namespace
 }
 
-// answered waits for the end of the Turn and gives it.
+// answered waits for the end of the Turn and returns it.
 func answered(ctx context.Context, namespace string) *v1alpha1.Turn {
 	GinkgoHelper()
 	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())

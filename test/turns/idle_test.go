@@ -24,7 +24,7 @@ var ours = []string{"harness", "agent", "model", "tool", "session", "turn", "too
 // reconciled counts the passes of the controllers.
 var reconciled = &passes.Counter{}
 
-// quietly waits until nothing in the namespace has been reconciled for a while, and gives the passes so far.
+// quietly waits until nothing in the namespace has been reconciled for a while, and returns the passes so far.
 func quietly(ctx context.Context, namespace string) passes.Counts {
 	GinkgoHelper()
 	const quiet = 6 * time.Second

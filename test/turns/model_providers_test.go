@@ -24,7 +24,7 @@ import (
 // apiKey is the key in the Secrets of these specs.
 const apiKey = "sk-m0del-s3cret"
 
-// streamed answers with the events of a stream.
+// streamed responds with the events of a stream.
 func streamed(events ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -74,7 +74,7 @@ func anthropicEnds(reason string) string {
 	return fmt.Sprintf(`{"type":"message_delta","delta":{"stop_reason":%q},"usage":{"output_tokens":5}}`, reason)
 }
 
-// refusing answers with an error of a provider.
+// refusing responds with an error of a provider.
 func refusing(status int, kind string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -84,7 +84,7 @@ func refusing(status int, kind string) http.HandlerFunc {
 	}
 }
 
-// inTurn gives one answer after another, the last one again and again.
+// inTurn responds with one response after another, the last one again and again.
 func inTurn(answers ...http.HandlerFunc) http.HandlerFunc {
 	var n atomic.Int32
 	return func(w http.ResponseWriter, r *http.Request) {

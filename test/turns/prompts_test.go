@@ -39,7 +39,7 @@ func (l *promptLog) count(turn types.UID) int {
 	return len(l.given[turn])
 }
 
-// of waits until a Turn has succeeded and gives the prompts of its model calls.
+// of waits until a Turn has succeeded and returns the prompts of its model calls.
 func (l *promptLog) of(ctx context.Context, namespace, name string) []capstantest.Prompt {
 	GinkgoHelper()
 	Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())

@@ -80,7 +80,7 @@ func entries(ctx context.Context, namespace, session string) []journal.Entry {
 	return found
 }
 
-// eventTypes are the types of all events of a Session's log, in order.
+// eventTypes are the types of all events of a Session's journal, in order.
 func eventTypes(ctx context.Context, namespace, session string) []string {
 	var kinds []string
 	for _, entry := range entries(ctx, namespace, session) {

@@ -34,7 +34,7 @@ func recovers(ctx context.Context, namespace string, recovery v1alpha1.ModelReco
 	Expect(kit.Client.Patch(ctx, m, patch)).To(Succeed())
 }
 
-// kept is what the log of a namespace has of answers that came in.
+// kept returns the texts of partial responses in the journals of a namespace.
 func kept(ctx context.Context, namespace string) string {
 	GinkgoHelper()
 	text := ""

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-// The parts of a Turn in the log (LIFE-01 to LIFE-07, LLM-02, TOOL-11, EVT-04).
+// The parts of a Turn in the journal (LIFE-01 to LIFE-07, LLM-02, TOOL-11, EVT-04).
 var (
 	opened   = []string{"input.message", "session.activated", "turn.started"}
 	reasoned = []string{
@@ -328,7 +328,7 @@ type toolCompleted struct {
 	} `json:"result"`
 }
 
-// completions are the ends of all tool calls in the log of a Session, in order.
+// completions are the ends of all tool calls in the journal of a Session, in order.
 func completions(ctx context.Context, namespace string) []toolCompleted {
 	GinkgoHelper()
 	var found []toolCompleted
@@ -353,7 +353,7 @@ func completedCalls(ctx context.Context, namespace string) []string {
 	return ids
 }
 
-// allEvents are the events of the log of Session demo, in order.
+// allEvents are the events of the journal of Session demo, in order.
 func allEvents(ctx context.Context, namespace string) []event.Event {
 	var events []event.Event
 	for _, entry := range entries(ctx, namespace, "demo") {

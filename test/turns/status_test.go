@@ -24,7 +24,7 @@ import (
 // maxStatusBytes is the most that the status of a Turn may take (invariant 7).
 const maxStatusBytes = 64 << 10
 
-// maxEntryBytes is the most that one entry of the log may take.
+// maxEntryBytes is the most that one entry of the journal may take.
 const maxEntryBytes = 512 << 10
 
 // statusWatch sees every version of the Turns of a namespace.
@@ -218,7 +218,7 @@ func works(n int) []v1alpha1.SimulatedToolCall {
 	return calls
 }
 
-// finalAnswer is the whole text of the newest answer in the log of Session demo, put together from the parts of its
+// finalAnswer is the whole text of the newest response in the journal of Session demo, joined from the parts of its
 // entry.
 func finalAnswer(ctx context.Context, namespace string) string {
 	GinkgoHelper()

@@ -1,6 +1,6 @@
-// Package validation_test asks a real API server what it makes of Capstan's CustomResourceDefinitions: every rule has
-// an object that is accepted and one that is rejected with the message that a user sees, and a machine compares the
-// list of rules with the schemas.
+// Package validation_test checks Capstan's CustomResourceDefinitions at a real API server: every rule has an object
+// that is accepted and one that is rejected with the message that a user sees, and a spec compares the list of rules
+// with the schemas.
 package validation_test
 
 import (

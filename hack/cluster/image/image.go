@@ -40,7 +40,7 @@ type File struct {
 type Spec struct {
 	// Tag is the image's full name, registry host and tag included.
 	Tag string
-	// OS and Arch are Go's names of the platform. Both are needed: an importer filters out what names none.
+	// OS and Arch are Go's names of the platform. Both are needed: an importer skips an image without them.
 	OS, Arch string
 	// Entrypoint is the command of a container that sets none.
 	Entrypoint []string

@@ -27,7 +27,7 @@ func Agent(ctx context.Context, reader client.Reader, agent *v1alpha1.Agent) (*c
 	return config.ResolveAgent(ctx, source{reader, agent.Namespace}, agent)
 }
 
-// Harness reads the ancestors of a Harness and what the chain names, as Session does.
+// Harness reads the ancestors of a Harness and the objects that the chain names, as Session does.
 func Harness(ctx context.Context, reader client.Reader, leaf *v1alpha1.Harness) (*config.Resolved, error) {
 	return config.ResolveHarness(ctx, source{reader, leaf.Namespace}, leaf)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 )
 
-// Callers returns the names of a Model and of those that fall back to it: what is ready of them depends on the Model.
+// Callers returns the names of a Model and of those that fall back to it: whether they are ready depends on the Model.
 func Callers(ctx context.Context, reader client.Reader, model client.Object) ([]string, error) {
 	var models v1alpha1.ModelList
 	if err := reader.List(

@@ -93,7 +93,7 @@ func NewExecutor(pools Pools, wake func(turn types.NamespacedName)) *Executor {
 	return &Executor{pools: pools, wake: wake, work: map[Key]*work{}, base: base, stop: stop}
 }
 
-// Start implements manager.Runnable: it waits for the end of the manager, then cancels what runs and waits for it.
+// Start implements manager.Runnable: it waits for the end of the manager, then cancels the work and waits for it.
 func (e *Executor) Start(ctx context.Context) error {
 	<-ctx.Done()
 	e.stop()

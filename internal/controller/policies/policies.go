@@ -32,7 +32,7 @@ const (
 // errNotLooked is the state before the first check.
 var errNotLooked = errors.New("the ValidatingAdmissionPolicies have not been checked yet")
 
-// NotInForceError names the policy that is not in force, and what to do.
+// NotInForceError names the policy that is not in force, and the remedy.
 type NotInForceError struct {
 	// Why is the cause, without a full stop.
 	Why string

@@ -45,7 +45,7 @@ func (a *actScope) toolSpec(call v1alpha1.ToolCall) *v1alpha1.ToolSpec {
 	return a.config.Tools.Planned(call).Spec()
 }
 
-// act runs the tool calls of the open step: it carries out what package act decides, until the step is closed, the
+// act runs the tool calls of the open step: it carries out the decisions of package act, until the step is closed, the
 // status has changed or the Turn waits.
 func (r *Reconciler) act(ctx context.Context, s *scope) (flow, error) {
 	if s.plan().Phase != v1alpha1.PlanPhaseAct {

@@ -23,8 +23,8 @@ import (
 
 // collect offers the undecided ToolResults to the round: results of client tools, and decisions.
 func (r *Reconciler) collect(ctx context.Context, a *actScope) error {
-	// In each pass, because marking the ToolResult may have failed: once the Turn's status shows the call as answered,
-	// the ToolResult would be refused as a second answer.
+	// In each pass, because marking the ToolResult may have failed: once the Turn's status shows the call as completed,
+	// the ToolResult would be refused as a second result.
 	if err := r.accept(ctx, a.scope, a.results, a.step.known.RecordedSources(a.calls())); err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (m *stepMemory) invalidate() {
 	m.lookedUp, m.stale, m.known.Read = false, true, false
 }
 
-// waitsForResult reports whether the Turn waits for an answer of the kind of the ToolResult that was accepted for it.
+// waitsForResult reports whether the Turn waits for a result of the kind of the ToolResult that was accepted for it.
 func waitsForResult(turn *v1alpha1.Turn, result *v1alpha1.ToolResult) bool {
 	if turn.UID != result.Status.TurnUID || turn.Status.Plan == nil || turn.Status.Plan.Phase != v1alpha1.PlanPhaseAct {
 		return false

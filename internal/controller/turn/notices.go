@@ -17,7 +17,7 @@ import (
 // missingGrace is how long a referenced object of a queued Turn may be missing before an Event reports it.
 const missingGrace = 5 * time.Minute
 
-// The actions of Events: what the manager does when it records one.
+// The actions of Events, which the manager takes when it records one.
 const (
 	actionWait = "Wait"
 	actionEnd  = "End"

@@ -71,7 +71,7 @@ func (r *Reconciler) report(ctx context.Context, s *scope, cause error) (flow, e
 	return writeThenStop(writeStalled), nil
 }
 
-// setStalled reports on the Turn what only a repair of the journal removes, and when it is checked again.
+// setStalled reports on the Turn an error that only a repair of the journal removes, and when it is checked again.
 func (r *Reconciler) setStalled(ctx context.Context, s *scope, obstacle *journal.Obstacle, cause error) {
 	now := r.Clock()
 	m := s.memory.stall

@@ -34,7 +34,7 @@ const (
 // write writes the status that a pass has decided on, with optimistic locking, and returns how the pass continues. A
 // conflict has no effect: the pass ends, and the watch event of the other write wakes the Turn.
 //
-// Reconcile alone calls it: what a phase starts is in the status before.
+// Reconcile alone calls it: work that a phase starts is in the status before.
 func (r *Reconciler) write(ctx context.Context, s *scope, decided flow) (flow, error) {
 	kind := decided.write
 	if kind == "" {

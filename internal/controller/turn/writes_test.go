@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestOnlyReconcileWritesTheStatus holds that phases decide on writes and do not make them: what they start is in the
+// TestOnlyReconcileWritesTheStatus checks that phases decide on writes and do not make them: what they start is in the
 // status before.
 func TestOnlyReconcileWritesTheStatus(t *testing.T) {
 	files, err := filepath.Glob("*.go")

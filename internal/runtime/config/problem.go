@@ -23,7 +23,7 @@ const (
 )
 
 // problemOfNamed returns the reason and message of a Ready condition for the named Models, Tools and capabilities that
-// cannot be used. The message names all of them and what to do. Both are empty if all can be used. Missing objects
+// cannot be used. The message names all of them and the remedies. Both are empty if all can be used. Missing objects
 // precede objects that are not ready, because they may be the cause, and those precede Tools that the network access
 // list cannot restrict.
 func (r *Resolved) problemOfNamed() (reason, message string) {

@@ -53,7 +53,7 @@ type Resolved struct {
 	// Model.
 	Part bool
 
-	// mutedAbove are the ids of hooks that a layer disables in vain.
+	// mutedAbove are the ids of hooks that a layer disables without effect.
 	mutedAbove []string
 	// invalidHooks are why hooks cannot run, and what to do.
 	invalidHooks []string
@@ -104,7 +104,7 @@ func ResolveAgent(ctx context.Context, source Source, agent *v1alpha1.Agent) (*R
 	return r, r.readTools(ctx, source)
 }
 
-// ResolveHarness reads the ancestors of a Harness and what the chain names, as Resolve does for a Session.
+// ResolveHarness reads the ancestors of a Harness and the objects that the chain names, as Resolve does for a Session.
 func ResolveHarness(ctx context.Context, source Source, leaf *v1alpha1.Harness) (*Resolved, error) {
 	r := &Resolved{Part: true, HarnessName: leaf.Name, Harness: leaf}
 	folded, err := r.readChain(ctx, source)
@@ -254,7 +254,7 @@ func (r *Resolved) Problem() (reason, message string) {
 	return all.First()
 }
 
-// NoModel reports why there is no Model to call, and what to do.
+// NoModel returns why there is no Model to call, and the remedy.
 func (r *Resolved) NoModel() (reason, message string) {
 	if name := r.Effective.ModelRef; name != "" {
 		return v1alpha1.ReasonModelNotFound, fmt.Sprintf("Model %q does not exist. Create it, or change modelRef.", name)

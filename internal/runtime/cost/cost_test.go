@@ -163,7 +163,7 @@ func TestCostsAddUpByCurrency(t *testing.T) {
 // amounts matches the amounts of a status, but for their length, which has room for 51 digits in front of the point.
 var amounts = regexp.MustCompile(`^(0|[1-9][0-9]{0,50})(\.[0-9]{0,11}[1-9])?$`)
 
-// FuzzCost holds that a cost is exact, never negative, monotone in every count, and adds up without a loss.
+// FuzzCost checks that a cost is exact, never negative, monotone in every count, and adds up without a loss.
 func FuzzCost(f *testing.F) {
 	f.Add(
 		int64(120),

@@ -1,4 +1,4 @@
-// Package credential words what to do about a Secret that a Model or a Tool refers to and that cannot be read. It reads
+// Package credential words the remedy for a Secret that a Model or a Tool refers to and that cannot be read. It reads
 // none itself.
 package credential
 

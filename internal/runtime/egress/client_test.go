@@ -111,7 +111,7 @@ func expect(t *testing.T, err error, want Reason, sent bool) {
 	_ = failedWith(t, err, want, sent)
 }
 
-// failedWith is expect, and gives the error.
+// failedWith is expect, and returns the error.
 func failedWith(t *testing.T, err error, want Reason, sent bool) *Error {
 	t.Helper()
 	var e *Error

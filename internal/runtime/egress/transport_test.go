@@ -51,7 +51,7 @@ func expectOwn(t *testing.T, err error, want Reason, sent bool) {
 	_ = ownError(t, err, want, sent)
 }
 
-// ownError is expectOwn, and gives the error.
+// ownError is expectOwn, and returns the error.
 func ownError(t *testing.T, err error, want Reason, sent bool) *Error {
 	t.Helper()
 	var around *url.Error

@@ -99,7 +99,7 @@ func TestAResultWithoutANonceGetsTheSameOneEachTime(t *testing.T) {
 	if reflect.DeepEqual(fencedTexts(one), fencedTexts(other)) {
 		t.Error("two results share a nonce")
 	}
-	// Prompts of earlier builds' logs must stay what they are.
+	// Prompts of journals of earlier builds must stay what they are.
 	if got, want := fencedTexts(
 		one,
 	)[0], "<tool-output 33ff7fafe0326e0b>\na\n</tool-output 33ff7fafe0326e0b>"; got != want {

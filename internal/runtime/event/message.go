@@ -77,7 +77,7 @@ type Part struct {
 	URL string `json:"url,omitempty"`
 	// ToolCallID of a tool call part is the id of one of the message's ToolCalls.
 	ToolCallID string `json:"tool_call_id,omitempty"`
-	// Reasoning of a reasoning part, or what the provider attached to a text or to a call.
+	// Reasoning of a reasoning part, or that which the provider attached to a text or to a call.
 	Reasoning *Reasoning `json:"reasoning,omitempty"`
 	// Phase of a text part that the provider has marked with another phase than the message (LLM-09).
 	Phase Phase `json:"phase,omitempty"`

@@ -12,7 +12,7 @@ const unlimited = math.MaxInt64 / 4
 // Observer learns how long a request of a namespace waited. It is called outside of any lock.
 type Observer func(namespace string, waited time.Duration)
 
-// Request asks a Pool for a Share.
+// Request is a request for a Share of a Pool.
 type Request struct {
 	// Namespace that the Share counts for.
 	Namespace string

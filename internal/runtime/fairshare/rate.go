@@ -139,7 +139,7 @@ func (t *Ticket) Granted() bool {
 	}
 }
 
-// Withdraw takes the request out of its line. One that was let go already has used its token.
+// Withdraw takes the request out of its line. A request that was already granted has used its token.
 func (t *Ticket) Withdraw() {
 	if t == nil {
 		return
@@ -255,8 +255,8 @@ func (b *bucket) untilToken(l limit) time.Duration {
 	return max(time.Duration((1-b.tokens)/l.qps*float64(time.Second)), time.Microsecond)
 }
 
-// Transport lets requests to an API server go as the Rate allows. Watches, which last, and Leases, by which managers
-// agree on who leads, pass at once.
+// Transport sends requests to an API server as the Rate allows. Watches, which last, and Leases, by which managers
+// elect a leader, pass at once.
 func (r *Rate) Transport(next http.RoundTripper) http.RoundTripper {
 	return transport{rate: r, next: next}
 }

@@ -74,7 +74,7 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	}
 }
 
-// round carries out what package act decides, until the step is closed or waits.
+// round carries out the decisions of package act, until the step is closed or waits.
 func (a *acting) round(ctx context.Context) (*journal.Closed, error) {
 	a.alarmAt = a.nextLimit()
 	if closed, err := a.cutShort(ctx, a.step); closed != nil || err != nil {

@@ -35,7 +35,7 @@ func (e *RefusedError) Error() string {
 	return e.Message + " (" + e.Reason + ")"
 }
 
-// validate returns why a Turn in this state does not accept it; nil if it does. An answer that is too early is refused
+// validate returns why a Turn in this state does not accept it; nil if it does. A result that is too early is refused
 // as well: it is not kept until the call waits.
 func (g *submission) validate(turn *v1alpha1.Turn) error {
 	if acceptance := toolresult.Evaluate(g.result, turn); acceptance.Reason != "" {

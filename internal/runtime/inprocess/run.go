@@ -32,7 +32,7 @@ type run struct {
 	err         error
 	// cancelled reports whether the Turn is to end.
 	cancelled bool
-	// inbox holds answers that were not processed yet.
+	// inbox holds ToolResults that are not processed yet.
 	inbox []*submission
 	// changed is closed whenever shown, done or waits change.
 	changed chan struct{}
@@ -134,8 +134,8 @@ func (r *run) toEnd() bool {
 	return r.cancelled
 }
 
-// publish shows the working copy to all callers. settled reports whether all answers were processed, so that the Turn
-// only waits if its status shows it.
+// publish shows the working copy to all callers. settled reports whether all ToolResults were processed, so that the
+// Turn only waits if its status shows it.
 func (r *run) publish(settled bool) {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()

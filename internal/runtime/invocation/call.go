@@ -32,7 +32,7 @@ type Runner struct {
 	Egress *egress.Client
 	// Secrets reads the Secrets for headers of HTTP tools.
 	Secrets credential.Reader
-	// Records has what the services of Sessions store, such as their files; nil for none.
+	// Records has the stores of Sessions, such as their files; nil for none.
 	Records record.Store
 	// Account is the user name of the process at the API server, for instructions in messages. Default: the account of a
 	// standard installation.
@@ -62,7 +62,7 @@ type Attempt struct {
 	mu      sync.Mutex
 	begun   bool
 	outcome *tool.Outcome
-	// short reports whether the outcome has only what the status of a call shows.
+	// short reports whether the outcome has only the fields that the status of a call shows.
 	short bool
 }
 
@@ -108,7 +108,7 @@ func (r *Attempt) Bytes() int64 {
 	return 0
 }
 
-// Shorten leaves of the outcome what the status of the call shows of one. The journal may have the whole outcome
+// Shorten leaves the part of the outcome that the status of the call shows. The journal may have the whole outcome
 // nevertheless, if the response to its append was lost.
 func (r *Attempt) Shorten(call v1alpha1.ToolCall) {
 	r.mu.Lock()

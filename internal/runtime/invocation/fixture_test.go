@@ -38,8 +38,8 @@ func onStore(t *testing.T, store journal.Store) *bench {
 	return &bench{t: t, Runner: &Runner{Log: journal.New(store, journal.Options{Clock: clock}), Clock: clock}}
 }
 
-// close appends the entry that closes the step of the Turn's call. parts are the ordinals of the entries that the
-// process has taken in.
+// close appends the entry that closes the step of the Turn's call. parts are the ordinals of the entries whose
+// outcomes the record has.
 func (b *bench) close(turn turnstate.Turn, parts ...int64) (*journal.Closed, error) {
 	b.t.Helper()
 	return b.Log.Append(b.t.Context(), session, journal.Record{
@@ -88,7 +88,7 @@ func succeeded(text string) tool.Outcome {
 	}
 }
 
-// entries is the number of entries in the log.
+// entries is the number of entries in the journal.
 func (b *bench) entries() int64 {
 	b.t.Helper()
 	view, err := b.Log.View(b.t.Context(), session, 0)
@@ -98,7 +98,7 @@ func (b *bench) entries() int64 {
 	return view.Head
 }
 
-// claimFor puts a claim of the Turn's call into the log.
+// claimFor appends a claim of the Turn's call to the journal.
 func (b *bench) claimFor(turn turnstate.Turn, holder string) {
 	b.t.Helper()
 	if _, _, err := b.Log.Claim(

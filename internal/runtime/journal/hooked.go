@@ -37,9 +37,9 @@ func (h *hookedResponse) whole() []byte {
 	return h.content
 }
 
-// KeepPrompt records what the hooks of a Turn have made of its message, unless it is recorded already: then it returns
-// what was recorded first. It returns the entry that closes the step instead if the step is closed. The error is
-// ErrFull or the error of the store; calling it again is safe.
+// KeepPrompt records the message of a Turn after its hooks, unless one is recorded already: then it returns that one.
+// It returns the entry that closes the step instead if the step is closed. The error is ErrFull or the error of the
+// store; calling it again is safe.
 func (l *Log) KeepPrompt(
 	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, prompt HookedPrompt,
 ) (*HookedPrompt, *Closed, error) {

@@ -22,8 +22,8 @@ type walk struct {
 	claims  []ClaimRef
 	// partials are the recorded parts of streaming responses, in the order in which they began.
 	partials []*Partial
-	// prompt is what hooks have made of the message, and response what the journal has of a response whose calls hooks
-	// look at.
+	// prompt is the message after its hooks, and response the recorded part of a response whose calls
+	// hooks look at.
 	prompt   *HookedPrompt
 	response hookedResponse
 	// ended is what became of the hooks at the end of the Turn, in the step after its last one.

@@ -48,7 +48,7 @@ type KeyError struct {
 	Model string
 	// Reason is that of the Ready condition of the Model: one of those that NeedsKey knows.
 	Reason string
-	// Problem explains what is wrong and what to do, and has nothing of the content of a Secret.
+	// Problem has the problem and its remedy, and nothing of the content of a Secret.
 	Problem string
 }
 
@@ -87,7 +87,7 @@ type UnknownProviderError struct {
 	Provider v1alpha1.ModelProvider
 }
 
-// Error names the provider and what to do.
+// Error names the provider and the remedy.
 func (e *UnknownProviderError) Error() string {
 	return fmt.Sprintf(
 		"no driver is registered for provider %q: change spec.provider, or use a manager that supports it",

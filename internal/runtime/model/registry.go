@@ -12,7 +12,7 @@ import (
 type Access struct {
 	// HTTP sends every request of the driver. It reaches the host of Endpoint and no other.
 	HTTP *http.Client
-	// Key of the provider's API. It must not get into errors, logs or answers.
+	// Key of the provider's API. It must not get into errors, logs or responses.
 	Key string
 }
 

@@ -29,7 +29,7 @@ type Reasoner interface {
 }
 
 // TimeoutsOf returns the bounds of a call of the Model with its driver. It reports false where there are none: a
-// simulated Model answers after its latency.
+// simulated Model responds after its latency.
 func TimeoutsOf(m *v1alpha1.Model, d Driver, r Request) (Timeouts, bool) {
 	if m.Spec.Provider == v1alpha1.ModelProviderSimulated {
 		return Timeouts{}, false

@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/ticker"
 )
 
-// bench is a Caller with a model that the test answers for.
+// bench is a Caller with a model that the test plays.
 type bench struct {
 	*Caller
 	t *testing.T
@@ -49,7 +49,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// failing makes the model answer with one error after another, then with a text.
+// failing makes the model return one error after another, then a text.
 func (b *bench) failing(errs ...error) {
 	b.answer = func(r model.Request) (*model.Response, error) {
 		if n := len(b.requests); n <= len(errs) {

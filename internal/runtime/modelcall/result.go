@@ -86,7 +86,7 @@ func (a Result) Cost() *v1alpha1.Cost {
 	return cost.Of(a.Model.Spec.Price, a.Response.Usage)
 }
 
-// TimeToFirst is the time from the beginning of the attempt that brought the response to its first content, in whole
+// TimeToFirst is the time from the beginning of the successful attempt to its first content, in whole
 // milliseconds; to its end if it came at once. It reports false if no model has responded.
 func (a Result) TimeToFirst() (time.Duration, bool) {
 	if a.Err != nil || a.tried.IsZero() {

@@ -75,7 +75,7 @@ func AfterAct(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
 	return next
 }
 
-// Fail returns the progress of a Turn that fails in its open step, whatever the step has brought so far (TURN-09).
+// Fail returns the progress of a Turn that fails in its open step, whatever the step has produced so far (TURN-09).
 func Fail(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
 	next := following(p)
 	complete(&next, v1alpha1.TurnPhaseFailed, "")

@@ -1,4 +1,4 @@
-// Package record stores what the services of a Session keep: its files, for example. A store belongs to a scope, a
+// Package record stores the data of the services of a Session: its files, for example. A store belongs to a scope, a
 // Session, and has a name. It has keys with values, and changes only by operations, each of which is atomic.
 //
 // # Index and blobs

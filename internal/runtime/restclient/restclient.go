@@ -52,7 +52,7 @@ func OwnedBySession(name string, uid types.UID) []metav1.OwnerReference {
 }
 
 // IsMissing reports whether the API server looked for the object and found none. For a kind that it does not serve it
-// returns NotFound too, in another form, and what is stored must not appear empty then.
+// returns NotFound too, in another form, and a store must not appear empty then.
 func IsMissing(err error) bool {
 	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }

@@ -164,7 +164,7 @@ func TestADecisionThatIsKeptIsThereForTheNextProcess(t *testing.T) {
 	settled, err := b.Log.Settled(t.Context(), session, turn.Ref.UID, turn.Step(), turn.Progress.Plan.OpenedAtOrdinal)
 	if err != nil || len(settled) != 1 || settled[0].Call.Decision != v1alpha1.DecisionApprove ||
 		settled[0].Call.By != "ann" {
-		t.Errorf("the log has %+v, %v", settled, err)
+		t.Errorf("the journal has %+v, %v", settled, err)
 	}
 }
 

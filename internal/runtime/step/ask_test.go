@@ -22,7 +22,7 @@ import (
 func limited(after time.Duration) error { return provider.StatusError("Test", "m", 429, after, "") }
 func unavailable() error                { return provider.StatusError("Test", "m", 503, 0, "") }
 
-// failing answers with one error after another, then with a text.
+// failing makes the model return one error after another, then a text.
 func (b *bench) failing(errs ...error) {
 	b.answer = func(r model.Request) (*model.Response, error) {
 		if n := len(b.asked); n <= len(errs) {
@@ -120,7 +120,7 @@ func TestAnotherModelAnswersWhereOneCannotServeAnybody(t *testing.T) {
 				}
 			}
 			if !slices.Equal(names, []string{"m", "second", "other", "third-20260101"}) {
-				t.Errorf("the log has %v", names)
+				t.Errorf("the journal has %v", names)
 			}
 			if got := b.asked[len(b.asked)-1].Model; got != "third" {
 				t.Errorf("the last model that was asked is %s", got)

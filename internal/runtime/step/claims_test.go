@@ -22,7 +22,7 @@ func acting(executor v1alpha1.ToolExecutor, class v1alpha1.SideEffect) turnstate
 	return turn
 }
 
-// claimFor puts a claim of the Turn's call into the log.
+// claimFor appends a claim of the Turn's call to the journal.
 func (b *bench) claimFor(turn turnstate.Turn, holder string) {
 	b.t.Helper()
 	if _, _, err := b.Log.Claim(

@@ -110,7 +110,7 @@ func TestTheCostOfAResponseThatWasCutOffIsUnknown(t *testing.T) {
 	})
 }
 
-// iterate answers with a tool call each time, at another price, and gives the Turn back when the calls are settled.
+// iterate responds with a tool call each time, at another price, and returns the Turn when the calls are settled.
 func (b *bench) iterate(turn turnstate.Turn, prices ...*v1alpha1.ModelPrice) turnstate.Turn {
 	b.t.Helper()
 	c := with(jobTool("look"))

@@ -82,7 +82,7 @@ func (run *Runner) Expire(
 	return run.end(ctx, t, e.Ending(), known)
 }
 
-// fullSentence returns the bound that a journal has reached, and what to do.
+// fullSentence returns the bound that a journal has reached, and the remedy.
 func fullSentence(s journal.Session, cause error) string {
 	var full *journal.FullError
 	if !errors.As(cause, &full) {

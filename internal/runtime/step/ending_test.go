@@ -144,7 +144,7 @@ func TestCancelInAReasonStep(t *testing.T) {
 		p.Summary.FinishedAt == nil {
 		t.Errorf("progress %+v", p)
 	}
-	// The answer that comes too late changes nothing.
+	// The response that comes too late changes nothing.
 	turn, late := b.reason(turn, with())
 	if !late.Adopted || turn.Progress.Phase != v1alpha1.TurnPhaseCancelled {
 		t.Errorf("adopted %v, phase %s", late.Adopted, turn.Progress.Phase)
@@ -383,7 +383,7 @@ func TestAbandonEndsADeletedTurnWhereverItStands(t *testing.T) {
 	}
 }
 
-// A model call that was under way may close the step first and plan tool calls. The Session must not be released before
+// A model call in progress may close the step first and plan tool calls. The Session must not be released before
 // the Turn has ended.
 func TestAbandonContinuesWhenAnotherProcessClosesTheStep(t *testing.T) {
 	store := &raced{Store: memory.New()}

@@ -84,7 +84,7 @@ func (s *scenario) fails(errs ...error) {
 	})
 }
 
-// closes takes in what closed a step.
+// closes records the entry that closed a step.
 func (s *scenario) closes(closed *journal.Closed, err error) {
 	s.t.Helper()
 	if err != nil {

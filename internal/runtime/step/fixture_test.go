@@ -32,7 +32,7 @@ var (
 	session = journal.Session{Namespace: "ns", Name: "demo", UID: "session-uid"}
 )
 
-// bench is a Runner on a log in memory, with a model that the test answers for.
+// bench is a Runner on a journal in memory, with a model that the test plays.
 type bench struct {
 	*Runner
 	t *testing.T

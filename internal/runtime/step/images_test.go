@@ -76,6 +76,6 @@ func TestAnImageThatCannotBeFetchedIsReplacedByANote(t *testing.T) {
 		t.Errorf("the provider knows the user as %q", b.asked[0].User)
 	}
 	if got := b.transcript()[0].Images(); len(got) != 1 || got[0].URL != ship {
-		t.Errorf("the log has %+v", got)
+		t.Errorf("the journal has %+v", got)
 	}
 }

@@ -43,7 +43,7 @@ func TestAMessageInPartsReachesTheLogAndTheModel(t *testing.T) {
 		t.Errorf("the model reads %+v", got)
 	}
 	if got := b.transcript(); !reflect.DeepEqual(got[0].Content, want) {
-		t.Errorf("the log has %+v", got[0])
+		t.Errorf("the journal has %+v", got[0])
 	}
 	for _, e := range closed.Events {
 		var data struct {
@@ -70,7 +70,7 @@ func TestALargeImageIsSplitOverEntriesAndKeptWhole(t *testing.T) {
 		store,
 	).transcript(); len(got) != 2 || len(got[0].Content) != 2 ||
 		got[0].Content[1].Base64 != image.Data {
-		t.Errorf("the log has %d messages", len(got))
+		t.Errorf("the journal has %d messages", len(got))
 	}
 }
 

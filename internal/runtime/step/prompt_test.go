@@ -35,7 +35,7 @@ func TestFencesAreExplainedWhereThereAreOrMayBeAny(t *testing.T) {
 	}
 }
 
-// sessionless is the Turn in a Session that has no log yet.
+// sessionless is the Turn in a Session that has no journal yet.
 func sessionless(turn turnstate.Turn) turnstate.Turn {
 	turn.Session.UID, turn.Session.Name, turn.Ref.UID = "other-session", "other", "other-uid"
 	return turn
@@ -138,6 +138,6 @@ func TestToolResultsAreFencedAndStayTheSameToTheByte(t *testing.T) {
 		t.Errorf("the system prompt was\n%s\nand is\n%s", b.asked[1].SystemPrompt, other.asked[0].SystemPrompt)
 	}
 	if m := b.transcript()[2]; m.PlainText() != hostile {
-		t.Errorf("the log has %q", m.PlainText())
+		t.Errorf("the journal has %q", m.PlainText())
 	}
 }

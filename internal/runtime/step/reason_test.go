@@ -58,7 +58,7 @@ func TestAnAnswerThatAFilterEndedIsARefusalAndTheLogHasTheProvidersWord(t *testi
 		closed,
 	); len(recorded) != 1 || recorded[0].FinishReason != "SPII" ||
 		!recorded[0].Success {
-		t.Errorf("the log has %+v", recorded)
+		t.Errorf("the journal has %+v", recorded)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestACancelledContextDecidesNothing(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	if got := b.transcript(); len(got) != 0 {
-		t.Errorf("the log has %d messages", len(got))
+		t.Errorf("the journal has %d messages", len(got))
 	}
 }
 
@@ -222,7 +222,7 @@ func TestCallsArePinnedWithAllThatRunningThemNeeds(t *testing.T) {
 		t.Errorf("%d bytes of refused arguments are in the log", len(closed.Calls[5].Arguments))
 	}
 	if closed.Calls[0].ProviderID != "p" || closed.Calls[0].Arguments != `{"a":1}` || closed.Calls[3].Arguments != "{" {
-		t.Errorf("the log has %+v", closed.Calls)
+		t.Errorf("the journal has %+v", closed.Calls)
 	}
 }
 

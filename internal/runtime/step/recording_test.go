@@ -95,7 +95,7 @@ func TestAPanicWhileAnAnswerIsRecordedEndsTheRecordingAlone(t *testing.T) {
 	})
 }
 
-// TestALogThatIsAwayForAWhile has pieces fail, and go on where the log is back.
+// TestALogThatIsAwayForAWhile has pieces fail, and go on where the journal is back.
 func TestALogThatIsAwayForAWhile(t *testing.T) {
 	for name, behind := range map[string]model.Partial{
 		"keeps what came meanwhile":     {Text: "One two three four"},
@@ -220,7 +220,7 @@ func TestAnotherProcessHasClosedTheStep(t *testing.T) {
 			t.Errorf("cut off %v, progress %+v", cut, turn.Progress)
 		}
 		if kept := pieces(t, store); len(kept) > 0 {
-			t.Errorf("the log has %+v", kept)
+			t.Errorf("the journal has %+v", kept)
 		}
 	})
 }
@@ -231,7 +231,7 @@ func (d driver) Generate(ctx context.Context, r model.Request) (*model.Response,
 	return d(ctx, r)
 }
 
-// TestAnAnswerWaitsForALogThatRefusesIt has a quota, say, on the entries of the log.
+// TestAnAnswerWaitsForALogThatRefusesIt has a quota, say, on the entries of the journal.
 func TestAnAnswerWaitsForALogThatRefusesIt(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		refusals := 0

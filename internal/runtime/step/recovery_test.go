@@ -348,12 +348,12 @@ func TestAStepThatIsRunAgainInTheSameProcessAsksAgain(t *testing.T) {
 			t.Errorf("progress %+v, events %s", turn.Progress, typesOf(closed.Events))
 		}
 		if kept := pieces(t, store); len(kept) != 2 || kept[1].Content != journal.PartialContentDiscarded {
-			t.Errorf("the log has %+v", kept)
+			t.Errorf("the journal has %+v", kept)
 		}
 	})
 }
 
-// TestTheRecoveredTextIsAPrefixOfTheResponse has processes die, and the log fail, at random moments.
+// TestTheRecoveredTextIsAPrefixOfTheResponse has processes die, and the journal fail, at random moments.
 // Rules: PART-01.
 func TestTheRecoveredTextIsAPrefixOfTheResponse(t *testing.T) {
 	finalized := 0

@@ -28,7 +28,7 @@ func message(name, text string) turnstate.Steer {
 	return turnstate.Steer{Ref: v1alpha1.JournalTurn{Name: name, UID: types.UID(name + "-uid")}, Input: text}
 }
 
-// users are the texts of the user's messages in the log.
+// users are the texts of the user's messages in the journal.
 func (b *bench) users() []string {
 	b.t.Helper()
 	var texts []string

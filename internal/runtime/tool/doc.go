@@ -1,4 +1,4 @@
-// Package tool has what the calls of all tools share: their fingerprints and limits, their outcomes, and the texts in
+// Package tool has the code that the calls of all tools share: fingerprints and limits, outcomes, and the texts in
 // which a model learns of them. Packages jobspec and jobstatus build and read the Jobs of calls,
 // package httpcall their requests, and package builtin runs the tools that are part of the manager.
 //

@@ -24,8 +24,8 @@ const (
 	maxCallGrowth = 408
 )
 
-// ShowArguments adds the arguments of calls that wait for people to status, so that they see what they decide about.
-// Arguments without room are in the entry that plans the calls, and the call refers to it.
+// ShowArguments adds the arguments of calls that wait for people to status, so that these see the call. Arguments
+// without room are in the entry that plans the calls, and the call refers to it.
 func ShowArguments(pinned []v1alpha1.ToolCall, planned []format.PlannedCall) {
 	room := maxCallsBytes
 	for i := range pinned {

@@ -41,7 +41,7 @@ type Process struct {
 	Egress *egress.Client
 	// Secrets reads the Secrets that tools refer to.
 	Secrets credential.Reader
-	// Records has what the services of Sessions store, such as their files; nil for none.
+	// Records has the stores of Sessions, such as their files; nil for none.
 	Records record.Store
 	// Account is the user name of the process at the API server, for instructions in messages.
 	Account string
@@ -65,7 +65,7 @@ type Call struct {
 	// TraceParent is the W3C trace context of the call.
 	TraceParent string
 	// Claimed reports whether the call is claimed in the journal. The outcome of a claimed call follows from the
-	// journal, and not from what the call needs to start.
+	// journal, and not from the references that the call needs to start.
 	Claimed func(ctx context.Context) (bool, error)
 }
 

@@ -48,9 +48,9 @@ type Entry struct {
 	Prompt *HookedPrompt `json:"prompt,omitempty"`
 	// Response is a part of a response whose calls hooks look at.
 	Response *HookedResponse `json:"response,omitempty"`
-	// Ended is what became of the hooks at the end of the Turn. The entry comes after the one that closes its last step.
+	// Ended has the outcomes of the hooks at the end of the Turn. The entry comes after the one that closes its last step.
 	Ended *HookedEnd `json:"ended,omitempty"`
-	// Context is what the Turn's models are sent beside the messages, in the entry of a model call that is not the Turn's
+	// Context is the part of the Turn's prompts beside the messages, in the entry of a model call that is not the Turn's
 	// last one.
 	Context *PinnedContext `json:"context,omitempty"`
 	// Transition is the new progress of the Turn. Only a final entry has one.

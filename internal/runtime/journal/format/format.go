@@ -31,7 +31,7 @@ func Encode(e *Entry) (*v1alpha1.JournalEntrySpec, error) {
 	return Pack(spec)
 }
 
-// Plain returns an entry without compression. Its size as JSON is what counts for the bounds of entries and journals.
+// Plain returns an entry without compression. Its size as JSON counts for the bounds of entries and journals.
 func Plain(e *Entry) (*v1alpha1.JournalEntrySpec, error) {
 	payload, err := encodeV2(e)
 	if err != nil {

@@ -43,7 +43,7 @@ type Fault struct {
 // ErrInjected is the error of a call that fails on purpose.
 var ErrInjected = errors.New("injected: the connection was lost")
 
-// Fail is an outcome that leaves open what happened.
+// Fail is an ambiguous outcome: the call may have had its effect.
 func Fail(context.Context) error { return ErrInjected }
 
 // Store passes calls on to another store, counts them, and injects faults. It is safe for concurrent use.

@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 )
 
-// conversation is a log of 1,000 steps with an answer of about 1 KiB each.
+// conversation is a journal of 1,000 steps with a response of about 1 KiB each.
 func conversation(b *testing.B) (journal.Store, journal.Session, int64) {
 	b.Helper()
 	store, session := memory.New(), journal.Session{Namespace: "default", Name: "bench", UID: "bench-uid"}

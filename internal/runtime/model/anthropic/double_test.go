@@ -66,7 +66,7 @@ func (d *double) driver(t *testing.T, parameters v1alpha1.ModelParameters) model
 	return made
 }
 
-// streams answers with the events of a stream, each a type and its data.
+// streams responds with the events of a stream, each a type and its data.
 func streams(events ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")

@@ -13,7 +13,7 @@ import (
 
 // generation describes how a generation of Claude thinks, and which parameters it refuses.
 type generation struct {
-	// budget: thinking is asked for with a number of tokens (thinking.type "enabled"). Otherwise, if thinks, with
+	// budget: thinking is requested with a number of tokens (thinking.type "enabled"). Otherwise, if thinks, with
 	// thinking.type "adaptive" and output_config.effort.
 	budget bool
 	// thinks: the model can think.

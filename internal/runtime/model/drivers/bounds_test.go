@@ -131,7 +131,7 @@ func (s stream) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// generate asks a driver whose provider answers so.
+// generate calls a driver whose provider responds so.
 func generate(t testing.TB, name v1alpha1.ModelProvider, answer stream) (*model.Response, error) {
 	t.Helper()
 	spec, special := map[v1alpha1.ModelProvider]v1alpha1.ModelSpec{

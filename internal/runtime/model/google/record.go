@@ -9,8 +9,8 @@ import (
 )
 
 // record has the parts of a response that the SDK does not expose: its status and header, the error that ended it, and
-// its raw events. The SDK reads the arguments of calls into numbers that lose digits; a call's arguments are the bytes
-// that the model gave.
+// its raw events. The SDK reads the arguments of calls into numbers that lose digits; a call's arguments are the
+// original bytes.
 type record struct {
 	status int
 	header http.Header

@@ -48,7 +48,7 @@ func text(text string) string {
 // hello is a response without anything special.
 var hello = stream(chunk(text("Hel")), ended("STOP", text("lo")))
 
-// driverOf makes a driver that asks a server.
+// driverOf makes a driver that calls a server.
 func driverOf(t *testing.T, server *providertest.Server, o Options) model.Driver {
 	t.Helper()
 	o.HTTP, o.Key = server.Client(), key
@@ -59,7 +59,7 @@ func driverOf(t *testing.T, server *providertest.Server, o Options) model.Driver
 	return driver
 }
 
-// ask asks a server that answers so.
+// ask calls a server that responds so.
 func ask(t *testing.T, answer providertest.Answer) (*model.Response, error) {
 	t.Helper()
 	return driverOf(t, providertest.Serve(t, answer), Options{}).Generate(t.Context(), question())

@@ -57,7 +57,7 @@ var hello = chunks(
 	usage,
 )
 
-// driverOf makes a driver that asks a server.
+// driverOf makes a driver that calls a server.
 func driverOf(t *testing.T, server *providertest.Server, o Options) model.Driver {
 	t.Helper()
 	o.HTTP, o.Key = server.Client(), key
@@ -68,7 +68,7 @@ func driverOf(t *testing.T, server *providertest.Server, o Options) model.Driver
 	return driver
 }
 
-// ask asks a server that answers so.
+// ask calls a server that responds so.
 func ask(t *testing.T, answer providertest.Answer) (*model.Response, error) {
 	t.Helper()
 	return driverOf(t, providertest.Serve(t, answer), Options{}).Generate(t.Context(), question())

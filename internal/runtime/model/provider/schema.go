@@ -44,8 +44,8 @@ func CheckSchema(provider string, d model.ToolDefinition, refused ...string) err
 	}
 }
 
-// Tools returns the definitions of tools in the form of an API. check reports what the provider refuses of one;
-// schemaOf and toolOf return the form of a schema, and of a tool that has it.
+// Tools returns the definitions of tools in the form of an API. check returns an error for one that the provider would
+// refuse; schemaOf and toolOf return the form of a schema, and of a tool that has it.
 func Tools[S, T any](
 	definitions []model.ToolDefinition,
 	check func(model.ToolDefinition) error,

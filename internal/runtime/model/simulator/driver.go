@@ -162,7 +162,7 @@ var loremWords = strings.Fields(
 		"aliqua",
 )
 
-// lorem gives as many words of filler as asked for, separated by single spaces.
+// lorem returns so many words of filler, separated by single spaces.
 func lorem(words int) string {
 	var b strings.Builder
 	for i := range words {

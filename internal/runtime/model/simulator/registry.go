@@ -27,7 +27,7 @@ type NoDriverError struct {
 	Provider v1alpha1.ModelProvider
 }
 
-// Error names the provider and what to do.
+// Error names the provider and the remedy.
 func (e *NoDriverError) Error() string {
 	return fmt.Sprintf("the test has no driver for provider %q: use provider Simulated, or pass the drivers of package "+
 		"capstantest/providers to the kit", e.Provider)

@@ -193,7 +193,7 @@ func damagedIndex(f *fixture) {
 	}
 }
 
-// limiter records what is spent.
+// limiter records the spent bytes.
 type limiter struct {
 	spent   int64
 	refuses error

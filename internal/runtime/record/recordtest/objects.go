@@ -44,7 +44,7 @@ type Fault struct {
 // ErrInjected is the error of a call that fails on purpose.
 var ErrInjected = errors.New("injected: the connection was lost")
 
-// Fail is an outcome that leaves open what happened.
+// Fail is an ambiguous outcome: the call may have had its effect.
 func Fail(context.Context) error { return ErrInjected }
 
 // Objects pass calls on to other Objects, count them, and inject faults. They are safe for concurrent use.

@@ -101,7 +101,7 @@ func FromImage(mediaType string, data []byte, size int64) string {
 	return leftOut(about + tooLarge)
 }
 
-// tooLarge is why an image, or the rest of a result, is left out, and what to do.
+// tooLarge is why an image, or the rest of a result, is left out, and the remedy.
 var tooLarge = fmt.Sprintf(
 	" that is too large. A result has at most %d bytes, its images in base64 included: one image "+
 		"has at most about %d KiB. Ask for less, or for a smaller image",
@@ -114,8 +114,8 @@ func leftOut(what string) string {
 	return "(Left out: " + what + ".)"
 }
 
-// Parts returns the parts of a result. A note replaces what cannot be shown to a model, the first of each kind. Texts
-// that follow each other are one part, so that a result has at most twice MaxImages parts and one.
+// Parts returns the parts of a result. A note replaces parts that no model can read, the first of each kind. Texts that
+// follow each other are one part, so that a result has at most twice MaxImages parts and one.
 func Parts(text string) []event.Part {
 	blocks, lost, found := read(text)
 	if !found {

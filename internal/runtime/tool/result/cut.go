@@ -7,7 +7,7 @@ import (
 )
 
 // Cut returns a result from the start of a tool's output: invalid UTF-8 becomes U+FFFD and bytes above MaxResultBytes
-// are cut on a rune boundary, with a note about it and what to do (TOOL-19). The note is part of the MaxResultBytes.
+// are cut on a rune boundary, with a note about it and the remedy (TOOL-19). The note is part of the MaxResultBytes.
 // total is the length of the whole output in bytes, of which output may be only the first part. cut reports whether
 // anything was left out.
 func Cut(output []byte, total int64) (text string, cut bool) {

@@ -30,7 +30,7 @@ type Message struct {
 	Exit        int
 	Started     bool
 	StdoutBytes int64
-	// Cut reports whether the result does not show all that the tool wrote.
+	// Cut reports whether the result is a part of the tool's output.
 	Cut bool
 	// Result is the tool's result; nil without success, and if it must be read from the log.
 	Result *string

@@ -73,7 +73,7 @@ type Report struct {
 	Started bool
 	// Result is the text for the model, with Exited and Exit 0: the output of Cut.
 	Result string
-	// Cut reports whether Result does not show all that the tool wrote.
+	// Cut reports whether Result is a part of the tool's output.
 	Cut bool
 	// StdoutBytes is the number of bytes that the tool wrote to stdout.
 	StdoutBytes int64

@@ -15,7 +15,7 @@ import (
 // servers refuse what OpenAI has in addition (github.com/skye-harris/hass_local_openai_llm/issues/59, 2026-04). The
 // number of images is that of Responses.
 type Chat struct {
-	// Field in which the server sends what the model thinks.
+	// Field in which the server sends the model's reasoning.
 	Field string
 	// Demands reports whether it refuses calls without it.
 	Demands bool

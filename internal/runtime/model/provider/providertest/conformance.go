@@ -13,7 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// Conform runs what every driver must pass against the Double of its API.
+// Conform runs the tests that every driver must pass against the Double of its API.
 func Conform(t *testing.T, s Subject) {
 	t.Run("a tool loop with reasoning", func(t *testing.T) { toolLoop(t, s) })
 	t.Run("a stream in two pieces", func(t *testing.T) { streams(t, s) })

@@ -36,7 +36,7 @@ type Refusal struct {
 	Body string
 }
 
-// Dialect is the API of a provider: how it writes a response, and what it refuses.
+// Dialect is the API of a provider: how it writes a response, and which requests it refuses.
 type Dialect interface {
 	// Stream is the response as a stream of events. Its reasoning is minted by the Double.
 	Stream(d *Double, s Step) string
@@ -50,7 +50,7 @@ type Dialect interface {
 	Conversation() string
 }
 
-// Double plays the API of a provider by its documented rules: it answers by a script, and refuses what the API refuses.
+// Double plays the API of a provider by its documented rules: it responds by script, and refuses what the API refuses.
 type Double struct {
 	Dialect Dialect
 	// Script are the responses.
@@ -79,7 +79,7 @@ type Double struct {
 	answered int
 }
 
-// minted is reasoning that a Double has given, what it belongs to, and the account that it was given to.
+// minted is reasoning that a Double has returned, the content that it belongs to, and the account of the request.
 type minted struct{ content, account string }
 
 // Client is for requests to the Double, whatever their host.
@@ -178,7 +178,7 @@ func Fields(d Dialect, body []byte) (messages []string, others map[string]string
 	return messages, others, nil
 }
 
-// mint gives reasoning for some content, in base64.
+// mint returns reasoning for some content, in base64.
 func (d *Double) mint(content string) string {
 	if d.minted == nil {
 		d.minted = map[string]minted{}

@@ -102,7 +102,7 @@ func noServer(t *testing.T, s Subject) {
 	CheckSecrets(t, err, testKey, r.Messages[0].PlainText(), "Bearer")
 }
 
-// progressReported: what has arrived is reported while it arrives: a text grows, and no text follows a call.
+// progressReported: content is reported while it arrives: a text grows, and no text follows a call.
 func progressReported(t *testing.T, s Subject) {
 	p := s.play(t, loop()[0])
 	r, _ := newTalk().request(p, p.Name)

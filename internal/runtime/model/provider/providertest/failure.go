@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// Failure is the response of a server that does not serve a request, and what a driver makes of it.
+// Failure is the response of a server that does not serve a request, and the expected error of a driver.
 type Failure struct {
 	Status int
 	Header map[string]string
@@ -33,7 +33,7 @@ func (f Failure) Check(t *testing.T, generate func(*Server) (*model.Response, er
 	if got != nil || err == nil {
 		t.Fatalf("Generate = %+v, %v", got, err)
 	}
-	// The runtime decides what is tried again, and nothing follows a redirect with the key.
+	// The runtime decides about retries, and no driver follows a redirect with the key.
 	server.One(t)
 	if code := model.CodeOf(err); code != f.Code {
 		t.Errorf("%q has the code %s, want %s", err, code, f.Code)

@@ -1,6 +1,7 @@
-// Package providertest plays model providers for the tests of drivers: a server that records what it is asked and
-// answers by script, with streams that may break off, and doubles of the providers' APIs that refuse what the providers
-// document that they refuse. Every driver must pass Conform and Pairs against the double of its API.
+// Package providertest plays model providers for the tests of drivers: a server that records its requests and
+// responds by script, with streams that may break off, and doubles of the providers' APIs that refuse the requests that
+// the providers refuse according to their documents. Every driver must pass Conform and Pairs against the double of its
+// API.
 package providertest
 
 import (
@@ -37,7 +38,7 @@ type Answer struct {
 type Request struct {
 	// Method of HTTP.
 	Method string
-	// URL that was asked for, with the host that the request named.
+	// URL of the request, with the host that it named.
 	URL string
 	// Header of the request.
 	Header http.Header
