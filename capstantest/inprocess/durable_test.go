@@ -38,7 +38,7 @@ func TestAnotherRuntimeContinuesATurn(t *testing.T) {
 	}()
 	left, err := first.RunTurn(t.Context(), message("demo-1", "Go."))
 	if !errors.Is(err, inprocess.ErrStopped) {
-		t.Fatalf("the first runtime gave %+v, %v", left, err)
+		t.Fatalf("the first runtime ended with %+v, %v", left, err)
 	}
 	second := start(t, inprocess.WithStore(store), inprocess.WithSimulation(script),
 		inprocess.WithTools(func(call inprocess.Call) (string, string, int) {
@@ -49,7 +49,7 @@ func TestAnotherRuntimeContinuesATurn(t *testing.T) {
 		}))
 	turn := run(t, second, message("demo-1", "Go."))
 	if reason(turn) != "True EndTurn" || paid.Load() != 1 {
-		t.Fatalf("the second runtime gave %+v; paid %d times", turn.Status, paid.Load())
+		t.Fatalf("the second runtime ended with %+v; paid %d times", turn.Status, paid.Load())
 	}
 	if look := turn.Status.ToolCalls[0]; look.State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("a Pure tool: %+v", look)
@@ -73,7 +73,7 @@ func TestAnotherRuntimeUsesTheResultsOfClients(t *testing.T) {
 	second := start(t, inprocess.WithStore(store), inprocess.WithSimulation(script), inprocess.WithTools(returns("paid")))
 	turn := run(t, second, message("demo-1", "Go."))
 	if turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults || turn.Status.Summary.Calls != "1/3" {
-		t.Fatalf("the second runtime gave %+v", turn.Status)
+		t.Fatalf("the second runtime ended with %+v", turn.Status)
 	}
 	if _, err := second.Answer(t.Context(), "demo-1", "1-1", "Two."); err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ func TestAFunctionAnswersForAProvider(t *testing.T) {
 	if len(asked) != 2 || asked[0].Model != "opus" || asked[0].Locale != "de-CH" ||
 		!strings.HasPrefix(asked[0].SystemPrompt, "Be brief.") ||
 		len(asked[0].Tools) != 4 {
-		t.Errorf("asked %+v", asked)
+		t.Errorf("requests %+v", asked)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestOutcomesOutliveTheRuntimeWhoseTurnWaits(t *testing.T) {
 			shown := turn.Status.ToolCalls
 			if turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults || turn.Status.Summary.Calls != "2/3" ||
 				store.parts == 0 {
-				t.Fatalf("the first runtime gave %+v, %d parts", turn.Status, store.parts)
+				t.Fatalf("the first runtime ended with %+v, %d parts", turn.Status, store.parts)
 			}
 			die()
 			second := start(t, inprocess.WithStore(store), inprocess.WithSimulation(script), tools)

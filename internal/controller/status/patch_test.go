@@ -168,6 +168,6 @@ func TestWritePassesOtherErrorsOn(t *testing.T) {
 	next := base.DeepCopy()
 	next.Status.ObservedGeneration = 2
 	if _, err := Write(t.Context(), c, base, next); !errors.Is(err, broken) {
-		t.Errorf("Write gave %v, want %v", err, broken)
+		t.Errorf("Write = %v, want %v", err, broken)
 	}
 }

@@ -46,11 +46,11 @@ func TestWhichCallsAreHeldBack(t *testing.T) {
 		want        []bool
 	}{
 		"none without approvals":       {"", "P R w S", []bool{false, false, false, false}},
-		"what waits itself":            {"", "W P", []bool{true, false}},
+		"a call that waits itself":     {"", "W P", []bool{true, false}},
 		"its class behind it":          {"", "Px Wx Px Py", []bool{false, true, true, false}},
 		"all behind it, one by one":    {v1alpha1.ToolConcurrencySequential, "P W P W", []bool{false, true, true, true}},
-		"not what runs or has ended":   {v1alpha1.ToolConcurrencySequential, "W R S", []bool{true, false, false}},
-		"not what clients run":         {v1alpha1.ToolConcurrencySequential, "W w", []bool{true, false}},
+		"not one that runs or ended":   {v1alpha1.ToolConcurrencySequential, "W R S", []bool{true, false, false}},
+		"not one that a client runs":   {v1alpha1.ToolConcurrencySequential, "W w", []bool{true, false}},
 		"not behind one that is ended": {v1alpha1.ToolConcurrencySequential, "N P", []bool{false, false}},
 	} {
 		if got := heldBack(callsOf(c.calls), c.concurrency); !slices.Equal(got, c.want) {

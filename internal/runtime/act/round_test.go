@@ -297,7 +297,7 @@ func TestHowACallEndsWithItsTurn(t *testing.T) {
 			t.Errorf("%s: stated as never claimed: %v", name, unclaimed)
 		}
 		if step.Done("1-0") {
-			t.Errorf("%s: the end has changed what is known", name)
+			t.Errorf("%s: the end has changed the known outcomes", name)
 		}
 	}
 }

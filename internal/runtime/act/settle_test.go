@@ -113,7 +113,7 @@ func TestACallThatWasAbandonedIsKnownByItsStatus(t *testing.T) {
 		restarted := &Step{}
 		restarted.RecallAbandoned(calls)
 		if again, known := restarted.Outcome("1-0"); !known || again.Error != outcome.Error || again.State != outcome.State {
-			t.Errorf("%s: after a restart it is told as %+v, before as %+v", name, again, outcome)
+			t.Errorf("%s: the outcome after a restart is %+v, before %+v", name, again, outcome)
 		}
 	}
 }

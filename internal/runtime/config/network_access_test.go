@@ -149,7 +149,7 @@ func TestAURLWithoutAHost(t *testing.T) {
 	for lists, want := range map[string]bool{
 		"": true, "-example.org": true, "example.org": false, "*.org -example.org": false,
 	} {
-		if got := permits(t, foldLists(lists), "mailto:somebody"); got != want {
+		if got := permits(t, foldLists(lists), "mailto:ann"); got != want {
 			t.Errorf("with %q: permitted is %v", lists, got)
 		}
 	}
@@ -171,7 +171,7 @@ func TestLayersNarrow(t *testing.T) {
 			lists: []string{"-b.example", "a.example"}, permitted: "https://a.example",
 			refused: "https://c.example https://b.example",
 		},
-		"what both allow": {
+		"addresses that both allow": {
 			lists:     []string{"*.a.example b.example", "x.a.example *.b.example b.example c.example"},
 			permitted: "https://x.a.example https://b.example",
 			refused:   "https://a.example https://y.a.example https://c.example https://x.b.example",
@@ -215,7 +215,7 @@ func TestLayersNarrow(t *testing.T) {
 		"a host with a path that may lead upwards": {
 			lists: []string{"a.example https://b.example/"}, permitted: "https://a.example/x/..;/y https://b.example/x/..;/y",
 		},
-		"what is blocked stays so": {
+		"a blocked address stays blocked": {
 			lists: []string{"-a.example", "a.example"}, refused: "https://a.example",
 		},
 	} {
@@ -333,7 +333,7 @@ func TestBinds(t *testing.T) {
 			}
 			for _, other := range []Presence{Missing, NotReady} {
 				if got := n.Presence(tool, other); got != other {
-					t.Errorf("Presence of what is not usable = %v, want %v", got, other)
+					t.Errorf("Presence of an unusable object = %v, want %v", got, other)
 				}
 			}
 		})

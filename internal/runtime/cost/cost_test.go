@@ -31,13 +31,13 @@ func TestACallCostsItsTokensTimesThePrice(t *testing.T) {
 		usage model.Usage
 		want  string
 	}{
-		"a million of each":     {dollars("3", "15"), model.Usage{InputTokens: 1e6, OutputTokens: 1e6}, "18"},
-		"a few":                 {dollars("3", "15"), model.Usage{InputTokens: 120, OutputTokens: 34}, "0.00087"},
-		"what floats get wrong": {dollars("0.1", "0.2"), model.Usage{InputTokens: 1e6, OutputTokens: 1e6}, "0.3"},
-		"the least":             {dollars("0.000001", "0"), model.Usage{InputTokens: 1}, "0.000000000001"},
-		"nothing":               {dollars("0", "0.000000"), model.Usage{InputTokens: 5, OutputTokens: 5}, "0"},
-		"an input alone":        {dollars("0.25", "2"), model.Usage{InputTokens: 8}, "0.000002"},
-		"an output alone":       {dollars("0.25", "2"), model.Usage{OutputTokens: 8}, "0.000016"},
+		"a million of each": {dollars("3", "15"), model.Usage{InputTokens: 1e6, OutputTokens: 1e6}, "18"},
+		"a few":             {dollars("3", "15"), model.Usage{InputTokens: 120, OutputTokens: 34}, "0.00087"},
+		"inexact in floats": {dollars("0.1", "0.2"), model.Usage{InputTokens: 1e6, OutputTokens: 1e6}, "0.3"},
+		"the least":         {dollars("0.000001", "0"), model.Usage{InputTokens: 1}, "0.000000000001"},
+		"nothing":           {dollars("0", "0.000000"), model.Usage{InputTokens: 5, OutputTokens: 5}, "0"},
+		"an input alone":    {dollars("0.25", "2"), model.Usage{InputTokens: 8}, "0.000002"},
+		"an output alone":   {dollars("0.25", "2"), model.Usage{OutputTokens: 8}, "0.000016"},
 		"more than 64 bits": {
 			dollars("999999.999999", "999999.999999"),
 			model.Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64},
@@ -154,7 +154,7 @@ func TestCostsAddUpByCurrency(t *testing.T) {
 				t.Errorf("sum %+v, %v, want %+v", got, ok, test.want)
 			}
 			if !slices.Equal(test.to, before) || !slices.Equal(test.more, added) {
-				t.Errorf("what was added up has changed to %+v and %+v", test.to, test.more)
+				t.Errorf("the summands have changed to %+v and %+v", test.to, test.more)
 			}
 		})
 	}

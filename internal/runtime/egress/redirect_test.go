@@ -127,7 +127,7 @@ func TestARedirectIsRefused(t *testing.T) {
 		"to http, where allowed": {to: "http://example.com/", change: func(r *Request) { r.AllowHTTP = true }},
 		"to a file":              {to: "file:///etc/passwd"},
 		"to a URL with a user":   {to: "https://hidden:hidden@example.com/"},
-		"to what is no URL":      {to: "https://["},
+		"to an invalid URL":      {to: "https://["},
 		"to metadata":            {to: "https://169.254.169.254/latest"},
 		"to a name within":       {to: "https://inside.example/"},
 		"to where it may not go": {to: "https://127.0.0.1:" + s.port + "/", change: func(r *Request) {

@@ -121,7 +121,7 @@ func TestRepairStatesWhatIsKnownOfTheCall(t *testing.T) {
 				repairs,
 				[]TranscriptRepaired{{ToolCallID: "1-0", ToolName: "tool-1-0", Action: test.action}},
 			) {
-				t.Errorf("told %+v", repairs)
+				t.Errorf("repairs %+v", repairs)
 			}
 		})
 	}

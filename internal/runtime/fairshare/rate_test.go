@@ -92,7 +92,7 @@ func TestATenthOfTheRequestsIsForThoseThatCanBeLeftOut(t *testing.T) {
 		}
 		if atOnce != 7 || granted["loud"] != 0 {
 			t.Errorf(
-				"a namespace alone makes %d of 8 requests at once, and %d calls tell it so, want 7 and 0",
+				"a namespace alone makes %d of 8 requests at once, and %d calls report it ready, want 7 and 0",
 				atOnce,
 				granted["loud"],
 			)

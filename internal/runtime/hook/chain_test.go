@@ -218,7 +218,7 @@ func TestHooksBeforeACall(t *testing.T) {
 	}
 	other := []ToolCall{c, {Tool: "other"}}
 	if AnyMatches(t.Context(), specs, PreToolUse, other[:1]) || !AnyMatches(t.Context(), specs, PreToolUse, other) {
-		t.Error("AnyMatches differs from what runs")
+		t.Error("AnyMatches differs from the hooks that run")
 	}
 	specs[0].Matcher = Matcher{ToolNameGlob: "?"}
 	if !AnyMatches(t.Context(), specs, PreToolUse, other[:1]) {

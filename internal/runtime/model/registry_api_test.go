@@ -27,7 +27,7 @@ func TestWhichAPIAModelIsCalledBy(t *testing.T) {
 		"other parameters": {
 			v1alpha1.ModelSpec{Parameters: &v1alpha1.ModelParameters{}}, v1alpha1.ModelAPIResponses,
 		},
-		"another server, told": {
+		"another server, with spec.api": {
 			v1alpha1.ModelSpec{BaseURL: "https://x.example", API: "Responses"}, v1alpha1.ModelAPIResponses,
 		},
 		"OpenAI's own by Chat Completions": {v1alpha1.ModelSpec{API: "ChatCompletions"}, v1alpha1.ModelAPIChatCompletions},

@@ -264,7 +264,7 @@ func FuzzDecisions(f *testing.F) {
 			decide := decision(p, b, int32(limit))
 			next := decide()
 			if !reflect.DeepEqual(*before, p) || !reflect.DeepEqual(next, decide()) {
-				t.Fatalf("after %x the decision changes what it came from, or itself", b)
+				t.Fatalf("after %x the decision changes its input, or itself", b)
 			}
 			checkDecision(t, p, next, int32(limit))
 			if next.Plan.Phase == v1alpha1.PlanPhaseComplete {

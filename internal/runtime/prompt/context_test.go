@@ -22,12 +22,12 @@ func TestTheSystemPrompt(t *testing.T) {
 		fences         bool
 		want           string
 	}{
-		"nothing to say":   {want: ""},
+		"no prompts":       {want: ""},
 		"the layers alone": {layers: "Be brief.", want: "Be brief."},
 		"fences":           {layers: "Be brief.", fences: true, want: "Be brief.\n\n" + event.FenceNote},
 		"fences alone":     {fences: true, want: event.FenceNote},
 		"the locale alone": {locale: "de-CH", want: swiss},
-		"what changes, last": {
+		"changing parts last": {
 			layers: "Be brief.", locale: "de-CH", fences: true, want: "Be brief.\n\n" + event.FenceNote + "\n\n" + swiss,
 		},
 		"layers and a locale": {layers: "Be brief.", locale: "de-CH", want: "Be brief.\n\n" + swiss},

@@ -20,15 +20,15 @@ func named(name string, created time.Time) *v1alpha1.Turn {
 func TestNaturalOrderOfNames(t *testing.T) {
 	long := strings.Repeat("9", 40)
 	for name, want := range map[string][]string{
-		"numbers by value":                 {"demo-1", "demo-2", "demo-9", "demo-10", "demo-11", "demo-100"},
-		"numbers in the middle":            {"a1b", "a2a", "a2b", "a10a"},
-		"several numbers":                  {"t-1-2", "t-1-10", "t-2-1", "t-10-1"},
-		"a prefix comes first":             {"demo", "demo-", "demo-1", "demo-1-a"},
-		"digits come before letters":       {"a1", "aa"},
-		"letters by their bytes":           {"a", "b", "ba", "c"},
-		"equal numbers, then what follows": {"t-01-a", "t-1-b", "t-001-c"},
-		"leading zeros as plain strings":   {"t-001", "t-01", "t-1"},
-		"zero is a number":                 {"t-0", "t-00", "t-1"},
+		"numbers by value":               {"demo-1", "demo-2", "demo-9", "demo-10", "demo-11", "demo-100"},
+		"numbers in the middle":          {"a1b", "a2a", "a2b", "a10a"},
+		"several numbers":                {"t-1-2", "t-1-10", "t-2-1", "t-10-1"},
+		"a prefix comes first":           {"demo", "demo-", "demo-1", "demo-1-a"},
+		"digits come before letters":     {"a1", "aa"},
+		"letters by their bytes":         {"a", "b", "ba", "c"},
+		"equal numbers, then the rest":   {"t-01-a", "t-1-b", "t-001-c"},
+		"leading zeros as plain strings": {"t-001", "t-01", "t-1"},
+		"zero is a number":               {"t-0", "t-00", "t-1"},
 		"longer than any integer type": {
 			"t-" + long, "t-1" + strings.Repeat("0", 40), "t-1" + strings.Repeat("0", 39) + "1",
 		},

@@ -129,10 +129,10 @@ func TestSteersAreThoseThatCameWhenTheTurnWasActive(t *testing.T) {
 			turns:  []*v1alpha1.Turn{turnWith("a", isSteer, later), turnWith("t-10", isSteer), turnWith("t-6", isSteer)},
 			want:   []string{"t-6", "t-10", "a"},
 		},
-		"not what is queued": {
+		"not a queued Turn": {
 			active: active, turns: []*v1alpha1.Turn{turnWith("t-6"), turnWith("t-7", isSteer)}, want: []string{"t-7"},
 		},
-		"not what came before": {
+		"not an earlier Turn": {
 			active: active,
 			turns:  []*v1alpha1.Turn{turnWith("t-2", isSteer), turnWith("t-5", isSteer), turnWith("t-6", isSteer)},
 			want:   []string{"t-6"},
@@ -150,7 +150,7 @@ func TestSteersAreThoseThatCameWhenTheTurnWasActive(t *testing.T) {
 				turnWith("t-1", isSteer), turnWith("t-3", isSteer), turnWith("t-9", isSteer),
 			}, want: []string{"t-1", "t-9"},
 		},
-		"admitted by a build that did not say where the queue ended": {
+		"admitted by a build that did not record the end of the queue": {
 			active: v1alpha1.ActiveTurn{Name: "t-1", UID: "t-1"}, turns: []*v1alpha1.Turn{
 				turnWith("t-6", isSteer),
 			}, want: []string{"t-6"},

@@ -43,10 +43,10 @@ func TestOnlyTheNextTurnReportsWhyItsSessionCannotRun(t *testing.T) {
 		"nothing is missing": {
 			session(metav1.ConditionTrue, ""), []*v1alpha1.Turn{turnWith("1", waits), turnWith("2")}, "",
 		},
-		"the next one has to say it": {
+		"the next one has to state it": {
 			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", queued), turnWith("2", queued)}, "1",
 		},
-		"the next one says it": {
+		"the next one states it": {
 			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", notReady), turnWith("2", queued)}, "",
 		},
 		"the one before is suspended": {
@@ -55,7 +55,7 @@ func TestOnlyTheNextTurnReportsWhyItsSessionCannotRun(t *testing.T) {
 		"the one before was deleted": {
 			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", isGoing), turnWith("2", queued)}, "2",
 		},
-		"what was missing is there": {
+		"the missing object exists": {
 			session(metav1.ConditionTrue, ""), []*v1alpha1.Turn{turnWith("1", notReady), turnWith("2", queued)}, "1",
 		},
 		"a Turn runs": {
@@ -67,7 +67,7 @@ func TestOnlyTheNextTurnReportsWhyItsSessionCannotRun(t *testing.T) {
 		"it came and lacks something": {
 			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1", noSession), turnWith("2", noSession)}, "1 2",
 		},
-		"a Turn without conditions has to say why": {
+		"a Turn without conditions has to state the reason": {
 			session(metav1.ConditionFalse, ""), []*v1alpha1.Turn{turnWith("1")}, "1",
 		},
 	} {
@@ -165,6 +165,6 @@ func TestOnlyTheNextTurnReportsThatItsNamespaceHasTooMany(t *testing.T) {
 		}
 	}
 	if outdated := Outdated(session(""), turns, 5); len(outdated) != 1 || outdated[0].Name != "1" {
-		t.Errorf("%d Turns have to say something else", len(outdated))
+		t.Errorf("%d Turns have to state another reason", len(outdated))
 	}
 }

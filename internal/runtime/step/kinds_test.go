@@ -65,7 +65,7 @@ var kinds = []kindRow{
 	},
 	{
 		kind: "a driver that is not registered", code: v1alpha1.ErrorCodeModelUnavailable,
-		arrange: func(_ *bench, c *turnstate.Config, _ *turnstate.Turn) { c.Model.Spec.Provider = "Nobody" },
+		arrange: func(_ *bench, c *turnstate.Config, _ *turnstate.Turn) { c.Model.Spec.Provider = "Unknown" },
 	},
 	{
 		kind: "no Model", code: v1alpha1.ErrorCodeModelUnavailable,
@@ -131,14 +131,14 @@ func TestKindsOfErrors(t *testing.T) {
 	}
 	var unknown *model.UnknownProviderError
 	c := with()
-	c.Model.Spec.Provider = "Nobody"
+	c.Model.Spec.Provider = "Unknown"
 	if _, err := newBench(
 		t,
 	).Models.Driver(
 		c.Model,
 		model.Access{},
 	); !errors.As(err, &unknown) ||
-		unknown.Provider != "Nobody" {
+		unknown.Provider != "Unknown" {
 		t.Errorf("the driver is missing because of %v", err)
 	}
 }

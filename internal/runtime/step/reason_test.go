@@ -244,7 +244,7 @@ func TestMoreCallsThanAStepMayHaveAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(results.Outcomes) != tool.MaxCallsPerStep {
-		t.Error("closing the step changed what the caller knows")
+		t.Error("closing the step changed the caller's outcomes")
 	}
 	recorded := map[string]string{}
 	for _, m := range b.transcript() {

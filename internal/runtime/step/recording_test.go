@@ -35,7 +35,7 @@ func TestWhatComesIsWrittenLessOftenTheLongerItTakes(t *testing.T) {
 		}
 		all := pieces(t, store)
 		if len(all) < 58 || len(all) > 66 {
-			t.Errorf("%d minutes gave %d pieces", minutes, len(all))
+			t.Errorf("%d minutes have %d pieces", minutes, len(all))
 		}
 		kept := ""
 		for i, p := range all {
@@ -98,9 +98,9 @@ func TestAPanicWhileAnAnswerIsRecordedEndsTheRecordingAlone(t *testing.T) {
 // TestALogThatIsAwayForAWhile has pieces fail, and go on where the journal is back.
 func TestALogThatIsAwayForAWhile(t *testing.T) {
 	for name, behind := range map[string]model.Partial{
-		"keeps what came meanwhile":     {Text: "One two three four"},
-		"takes back what had been kept": {Text: "One two three", ToolCalls: true},
-		"takes it back without a text":  {ToolCalls: true},
+		"keeps the text so far":        {Text: "One two three four"},
+		"discards the kept text":       {Text: "One two three", ToolCalls: true},
+		"takes it back without a text": {ToolCalls: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store journal.Store) {

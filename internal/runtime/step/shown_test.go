@@ -101,7 +101,7 @@ func TestTheLargestStatusThatWaitsFits(t *testing.T) {
 						},
 					)
 					if call.Arguments != "" || call.CallDigest != "" || call.Hints != nil {
-						t.Fatal("a call that has ended shows what was asked")
+						t.Fatal("a call that has ended shows its arguments")
 					}
 				}
 				raw, err := json.Marshal(progress)

@@ -145,7 +145,7 @@ func TestTextsThatWereLeftOutCannotBeUsed(t *testing.T) {
 		"the definitions":            func() { prompt.Render("", "", c.Tools, nil) },
 		"the schema":                 func() { b.pin(newTurn("demo-1"), c, calls(1, "work")) },
 		"a Job":                      func() { jobspec.Build(jobspec.Params{Tool: job}) },
-		"a Job of what was offered":  func() { jobspec.Build(jobspec.Params{Tool: &offered.Spec}) },
+		"a Job of the offered tool":  func() { jobspec.Build(jobspec.Params{Tool: &offered.Spec}) },
 		"a request":                  func() { httpcall.Build(httpcall.Params{Tool: &httpTool.Spec}) },
 		"the readiness of a Tool":    func() { readiness.Of(job, inputschema.NewValidator()) },
 		"the arguments in the query": func() { httpcall.Check(&httpTool.Spec) },
@@ -161,6 +161,6 @@ func TestTextsThatWereLeftOutCannotBeUsed(t *testing.T) {
 		})
 	}
 	if got, want := definition.Digest(&offered.Spec), definition.Digest(&s.tools["work"].Spec); got != want {
-		t.Errorf("the digest of what is offered is %s, want %s", got, want)
+		t.Errorf("the digest of the offered tool is %s, want %s", got, want)
 	}
 }

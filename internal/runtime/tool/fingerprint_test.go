@@ -159,6 +159,6 @@ func TestACallDigestIsOfEverythingThatAnApprovalIsAbout(t *testing.T) {
 		digests[digest] = name
 	}
 	if CallDigest("turn", 2, call, " ") != CallDigest("turn", 2, call, "{}") {
-		t.Error("blank arguments stand for an empty object, which is what the tool is given")
+		t.Error("blank arguments stand for an empty object, which the tool receives")
 	}
 }

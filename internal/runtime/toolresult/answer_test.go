@@ -92,7 +92,7 @@ func TestJudgeAboutDecisions(t *testing.T) {
 			decision: v1alpha1.DecisionApprove, turn: at(ended, guarded(v1alpha1.ToolCallStateNotExecuted, 0, "TurnEnded")),
 			reason: v1alpha1.ReasonCallClosed, message: "has ended",
 		},
-		"a result after the end of what was ours": {
+		"a result after the end of our call": {
 			turn: at(ended, guarded(v1alpha1.ToolCallStateSucceeded, 1, "Completed")), reason: v1alpha1.ReasonCallClosed,
 		},
 	} {

@@ -171,7 +171,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 		"with an empty error": {
 			answer: providertest.Answer{Body: stream(`{"error": {}}`)}, code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
-		"with what is no JSON": {
+		"with invalid JSON": {
 			answer: providertest.Answer{Body: stream("{\"a\": " + prompt)}, code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
 		"with garbage": {

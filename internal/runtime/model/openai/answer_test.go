@@ -113,7 +113,7 @@ func TestAnswers(t *testing.T) {
 			chunks(callPiece("0", "a", "one", "{"), callPiece("0", "a", "one", "}"), finish("stop")),
 			model.Response{FinishReason: "stop", ToolCalls: []model.ToolCall{{ProviderID: "a", Name: "one", Arguments: "{}"}}},
 		},
-		"arguments that are none, as the model gave them": {
+		"invalid arguments, unchanged": {
 			chunks(callPiece("0", "a", "one", `{\"a\":`), callPiece("1", "b", "two", ""), finish("tool_calls")),
 			model.Response{FinishReason: "tool_calls", ToolCalls: []model.ToolCall{
 				{ProviderID: "a", Name: "one", Arguments: `{"a":`}, {ProviderID: "b", Name: "two", Arguments: ""},
@@ -232,7 +232,7 @@ func TestAnswersThatBreakOff(t *testing.T) {
 			answer: providertest.Answer{Body: unfinished(`{"error":"out of memory"}`)},
 			code:   v1alpha1.ErrorCodeProviderUnavailable,
 		},
-		"with what is no JSON": {
+		"with invalid JSON": {
 			answer: providertest.Answer{Body: unfinished("{\"a\": " + prompt)}, code: v1alpha1.ErrorCodeProviderUnavailable,
 		},
 		"with garbage": {

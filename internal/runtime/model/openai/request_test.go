@@ -166,7 +166,7 @@ func TestAConversation(t *testing.T) {
 			},
 			{Role: event.RoleAssistant, Content: []event.Part{}},
 			{Role: event.RoleUser, Content: []event.Part{event.Text("")}},
-			result("7-7", "nobody's", event.Text("orphan")),
+			result("7-7", "unknown", event.Text("orphan")),
 		},
 	}
 	body := sent(t, Options{}, r)

@@ -42,6 +42,6 @@ func TestAValidCallIDStaysWhatItIs(t *testing.T) {
 	}
 	anything := func(rune) bool { return true }
 	if got := CallID("\xff", 40, anything); got == "\xff" {
-		t.Error("an id that is no text stays what it is")
+		t.Error("an id that is not text is unchanged")
 	}
 }

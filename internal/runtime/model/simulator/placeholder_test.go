@@ -149,7 +149,7 @@ func TestArguments(t *testing.T) {
 		})
 	}
 	if got, err := callArguments(arguments(`{"a":`), newExpander(turn{})); err == nil {
-		t.Errorf("arguments that are no JSON gave %s", got)
+		t.Errorf("arguments that are not JSON became %s", got)
 	}
 }
 
@@ -202,12 +202,12 @@ func FuzzArguments(f *testing.F) {
 		got, err := callArguments(arguments(raw), newExpander(currentTurn(messages, "the-turn")))
 		if !json.Valid([]byte(raw)) {
 			if err == nil && raw != "" {
-				t.Fatalf("arguments %q are no JSON and gave %q", raw, got)
+				t.Fatalf("arguments %q are not JSON and became %q", raw, got)
 			}
 			return
 		}
 		if err != nil || !json.Valid([]byte(got)) {
-			t.Fatalf("arguments %q gave %q, %v", raw, got, err)
+			t.Fatalf("arguments %q became %q, %v", raw, got, err)
 		}
 		if !strings.Contains(raw, "{{") && !strings.Contains(raw, `\u`) {
 			var compact bytes.Buffer
@@ -215,12 +215,12 @@ func FuzzArguments(f *testing.F) {
 				t.Fatal(err)
 			}
 			if got != compact.String() {
-				t.Fatalf("arguments %q without a placeholder gave %q", raw, got)
+				t.Fatalf("arguments %q without a placeholder became %q", raw, got)
 			}
 		}
 		values := newExpander(currentTurn(messages, "the-turn"))
 		if want := expandTree(decodeTree(t, raw), values); values.left > 0 && !reflect.DeepEqual(decodeTree(t, got), want) {
-			t.Fatalf("arguments %q gave %q, want %v", raw, got, want)
+			t.Fatalf("arguments %q became %q, want %v", raw, got, want)
 		}
 	})
 }

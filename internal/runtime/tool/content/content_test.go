@@ -44,7 +44,7 @@ func TestAResultWithImages(t *testing.T) {
 			`[{"type":"text","text":"one"},{"type":"text","text":" "},{"type":"text","text":"two"},` + pngBlock + `]`,
 			[]event.Part{event.Text("one\ntwo"), png},
 		},
-		"what the protocol adds": {
+		"fields that the protocol adds": {
 			`[{"type":"image","mimeType":"image/png","data":"` + pngData + `","annotations":{"priority":1},"_meta":{}}]`,
 			[]event.Part{png},
 		},

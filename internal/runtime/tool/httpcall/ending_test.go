@@ -69,17 +69,17 @@ func TestAnAnswerIsAResultOrAnError(t *testing.T) {
 			answer: egress.Response{Status: 200, Body: []byte("a\xffb")}, state: v1alpha1.ToolCallStateSucceeded,
 			reason: v1alpha1.ToolCallReasonCompleted, parts: []string{"a\uFFFDb"},
 		},
-		"what is just too long": {
+		"a body that is just too long": {
 			answer: egress.Response{Status: 200, Body: []byte(long[:tool.MaxResultBytes+1])},
 			state:  v1alpha1.ToolCallStateSucceeded,
 			reason: v1alpha1.ToolCallReasonCompleted, parts: []string{" of 65537 bytes."}, size: tool.MaxResultBytes,
 		},
-		"what is too long": {
+		"a body that is too long": {
 			answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: 1 << 20},
 			state:  v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted,
 			parts: []string{" of 1048576 bytes."}, size: tool.MaxResultBytes,
 		},
-		"what is of unknown length": {
+		"a body of unknown length": {
 			answer: egress.Response{Status: 200, Body: []byte(long), More: true, Length: -1},
 			state:  v1alpha1.ToolCallStateSucceeded, reason: v1alpha1.ToolCallReasonCompleted,
 			parts: []string{"and there are more."}, size: tool.MaxResultBytes,

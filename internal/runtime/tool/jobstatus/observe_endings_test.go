@@ -369,15 +369,15 @@ func endings() map[string]ending {
 			scene: scene(once, runs(0), condition(corev1.PodReady, corev1.ConditionFalse, "", "")), after: runLimit,
 			state: unknown, reason: v1alpha1.ToolCallReasonNodeLost, started: true, stop: true, message: "stopped reporting",
 		},
-		"deleted and never heard of again": {
+		"deleted, without a later status": {
 			scene: scene(once, runs(0), deleted(2*time.Second)), after: 32 * time.Second, state: unknown,
 			reason: v1alpha1.ToolCallReasonNodeLost, started: true, message: "its node has not confirmed its end",
 		},
-		"deleted, waiting, never heard of": {
+		"deleted, waiting, without status": {
 			scene: scene(once, deleted(2*time.Second)), after: 32 * time.Second, state: unknown,
 			reason: v1alpha1.ToolCallReasonNodeLost,
 		},
-		"deleted, never heard of, pure": {
+		"deleted, without status, pure": {
 			scene: scene(pure, deleted(2*time.Second)), after: 32 * time.Second, state: failed,
 			reason: v1alpha1.ToolCallReasonNodeLost, retryable: true,
 		},

@@ -275,7 +275,7 @@ func TestAnObstacleIsNamedBeforeThePodHasToGo(t *testing.T) {
 	} {
 		seen := c.scene.observe(c.after)
 		if seen.Phase != PhasePending || !seen.Stop || seen.StartFailure == nil {
-			t.Errorf("%s: phase %s, stop %v, gave up with %v", name, seen.Phase, seen.Stop, seen.StartFailure)
+			t.Errorf("%s: phase %s, stop %v, start failure %v", name, seen.Phase, seen.Stop, seen.StartFailure)
 			continue
 		}
 		got := seen.StartFailure
@@ -283,12 +283,12 @@ func TestAnObstacleIsNamedBeforeThePodHasToGo(t *testing.T) {
 			!strings.Contains(
 				got.Error, c.message,
 			) {
-			t.Errorf("%s: gave up with %s %s, %q", name, got.State, got.Reason, got.Error)
+			t.Errorf("%s: start failure %s %s, %q", name, got.State, got.Reason, got.Error)
 		}
 	}
 	for name, f := range map[string]*fixture{"there is time": scene(once), "the call is decided": scene(pure)} {
 		if seen := f.observe(startTimeout - time.Second); seen.StartFailure != nil {
-			t.Errorf("%s: gave up with %v", name, seen.StartFailure)
+			t.Errorf("%s: start failure %v", name, seen.StartFailure)
 		}
 	}
 }
@@ -306,7 +306,7 @@ func TestObservingChangesNothing(t *testing.T) {
 		before, first := encoded(t, c.scene.job, c.scene.pod, c.scene.call), encoded(t, c.scene.observe(c.after))
 		after, second := encoded(t, c.scene.job, c.scene.pod, c.scene.call), encoded(t, c.scene.observe(c.after))
 		if before != after || first != second {
-			t.Errorf("%s: what was observed has changed, or a second look gives something else", name)
+			t.Errorf("%s: the observed objects have changed, or a second observation differs", name)
 		}
 	}
 }

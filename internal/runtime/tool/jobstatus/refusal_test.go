@@ -26,7 +26,7 @@ func TestARefusalReportsWhetherAQuotaIsMeant(t *testing.T) {
 			"Error creating: ",
 		); !strings.Contains(got.Error, words) ||
 			strings.Contains(got.Error, "Error creating") {
-			t.Errorf("the error does not say why: %s", got.Error)
+			t.Errorf("the error has no reason: %s", got.Error)
 		}
 	}
 }

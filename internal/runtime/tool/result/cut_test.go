@@ -79,7 +79,7 @@ func FuzzCut(f *testing.F) {
 			t.Errorf("cut %v, %q", cut, got)
 		}
 		if again, cutAgain := Cut([]byte(got), int64(len(got))); again != got || cutAgain {
-			t.Error("what was cut is cut again")
+			t.Error("a cut result is cut again")
 		}
 	})
 }
