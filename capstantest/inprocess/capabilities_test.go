@@ -72,7 +72,7 @@ func TestACapabilityThatCannotBeUsedStopsATurn(t *testing.T) {
 	}
 }
 
-// Rules: CAP-01.
+// Rules: CAP-01, CAP-05.
 func TestAPageOfTheWebIsReadWithinTheNetworkAccessList(t *testing.T) {
 	s := testsite.New(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/out" {
@@ -103,7 +103,9 @@ spec:
 			t.Errorf("%s: the Turn ended with %q, want %q", path, turn.Status.Output, want)
 		}
 		if offered, err := runtime.LoadContext(t.Context(), ""); err != nil || offered.Capabilities[0].Risk != "Medium" ||
-			offered.Tools[len(offered.Tools)-1].Source != "web_fetch" {
+			offered.Tools[len(offered.Tools)-1].Source != "web_fetch" ||
+			!strings.HasPrefix(offered.SystemPrompt, "<capability id=\"web_fetch\">\nPages that web_fetch returns") ||
+			!strings.Contains(offered.SystemPrompt, "</capability>\n\n<system-prompt>\nBe brief.\n</system-prompt>\n\n") {
 			t.Errorf("the model is offered %+v, %v", offered, err)
 		}
 	}

@@ -36,6 +36,7 @@ func hooked(secrets ...string) v1alpha1.ConfigLayer {
 	return layer
 }
 
+// Rules: HOOK-23.
 var _ = Describe("The policy hook-identities", func() {
 	const (
 		noVerb   = "you are not allowed to set hooks: it requires the verb assign-high-risk"

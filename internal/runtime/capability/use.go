@@ -16,6 +16,14 @@ type Use struct {
 	NeededBy string
 }
 
+// Prompt is what a capability adds to the system prompt.
+type Prompt struct {
+	// ID of the capability.
+	ID string
+	// Text for the model.
+	Text string
+}
+
 // MaxConfigBytes is the most that a configuration takes, as JSON. Caches keep no larger one.
 const MaxConfigBytes = 2 << 10
 

@@ -17,6 +17,17 @@ func (r *Resolved) Capabilities() capability.Resolution {
 	})
 }
 
+// Prompts returns what the capabilities add to the system prompt, in their order (CAP-04).
+func (r *Resolved) Prompts() []capability.Prompt {
+	var prompts []capability.Prompt
+	for _, use := range r.Capabilities().Uses {
+		if found, _ := builtin.Find(use.ID); found.Prompt != "" {
+			prompts = append(prompts, capability.Prompt{ID: use.ID, Text: found.Prompt})
+		}
+	}
+	return prompts
+}
+
 // capabilityProblem returns why the capabilities of the layers cannot be used. None is ever left out: its tools or its
 // limits may be what the author relies on.
 func (r *Resolved) capabilityProblem() (reason, message string) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,17 @@ func used(ids ...string) []capability.Use {
 func register(c builtin.Capability) {
 	c.Tools = append(c.Tools, builtin.Tool{Name: c.Name + "_tool", Description: "Works."})
 	builtin.Register(c)
+}
+
+// Rules: CAP-04.
+func TestTheCapabilitiesAddTheirPromptsInTheirOrder(t *testing.T) {
+	register(builtin.Capability{Name: "test_over", DependsOn: []string{"test_under"}, Prompt: "Look above."})
+	register(builtin.Capability{Name: "test_under", Prompt: "Look below."})
+	r := &Resolved{Effective: Effective{Capabilities: used("current_time", "test_over", "unheard_of")}}
+	want := []capability.Prompt{{ID: "test_under", Text: "Look below."}, {ID: "test_over", Text: "Look above."}}
+	if got := r.Prompts(); !slices.Equal(got, want) {
+		t.Errorf("the prompts are %+v, want %+v", got, want)
+	}
 }
 
 // Rules: CAP-03, CAP-04, CFG-10.

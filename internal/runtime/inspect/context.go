@@ -87,7 +87,8 @@ type Hook struct {
 func Of(session *v1alpha1.Session, resolved *config.Resolved, messages []event.Message) *Context {
 	c := turnstate.ConfigOf(resolved, nil)
 	locale := config.Locale(nil, session.Spec.Locale)
-	rendered := prompt.Render(c.Effective.SystemPrompt, locale, c.Tools, messages)
+	prompts := prompt.Prompts{Capabilities: c.Prompts, Layers: c.Effective.SystemPrompt, Locale: locale}
+	rendered := prompt.Render(prompts, c.Tools, messages)
 	found := &Context{
 		Session:      session.DeepCopy(),
 		Agent:        resolved.Agent.DeepCopy(),

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
@@ -29,11 +30,21 @@ type Context struct {
 	Tools        []model.ToolDefinition `json:"tools,omitempty"`
 }
 
-// Render returns the context of messages: with the prompts of the layers, and with the tools that are offered.
-func Render(layers, locale string, tools definition.Set, messages []event.Message) Context {
+// Prompts are the parts of a system prompt that the configuration of a Session has.
+type Prompts struct {
+	// Capabilities are those of the capabilities, in their order.
+	Capabilities []capability.Prompt
+	// Layers is that of the layers; empty for none.
+	Layers string
+	// Locale of the user; empty for none.
+	Locale string
+}
+
+// Render returns the context of messages: with the prompts of the configuration, and with the tools that are offered.
+func Render(prompts Prompts, tools definition.Set, messages []event.Message) Context {
 	offered := definitions(tools)
 	fences := len(offered) > 0 || hasToolResult(messages)
-	return Context{SystemPrompt: systemPrompt(layers, locale, fences), Tools: offered}
+	return Context{SystemPrompt: systemPrompt(prompts, fences), Tools: offered}
 }
 
 // Recorded returns the context as the later steps of the Turn will read it: encoding changes the white space of
@@ -92,24 +103,32 @@ func Unpack(content []byte) (Context, error) {
 	return c, nil
 }
 
-// systemPrompt is the system prompt for the model: the prompts of the layers, the meaning of fences where there are or
-// may be any, and the locale. The most stable parts come first, so that providers can cache them.
-func systemPrompt(layers, locale string, fences bool) string {
-	if leftout.Is(layers) {
+// systemPrompt is the system prompt for the model: the prompts of the capabilities and of the layers, the meaning of
+// fences where there are or may be any, and the locale. The most stable parts come first, so that providers can cache
+// them. Where capabilities have prompts, tags keep them apart from that of the layers (CAP-05).
+func systemPrompt(p Prompts, fences bool) string {
+	if leftout.Is(p.Layers) {
 		panic("the system prompt is used before it is read")
 	}
 	var blocks []string
-	if layers != "" {
-		blocks = append(blocks, layers)
+	for _, c := range p.Capabilities {
+		blocks = append(blocks, fmt.Sprintf("<capability id=%q>\n%s\n</capability>", c.ID, c.Text))
+	}
+	switch {
+	case p.Layers == "":
+	case len(p.Capabilities) > 0:
+		blocks = append(blocks, "<system-prompt>\n"+p.Layers+"\n</system-prompt>")
+	default:
+		blocks = append(blocks, p.Layers)
 	}
 	if fences {
 		blocks = append(blocks, event.FenceNote)
 	}
-	if locale != "" {
+	if p.Locale != "" {
 		blocks = append(blocks, fmt.Sprintf(
 			"The user's locale is %s (BCP 47). Answer in that language and by its conventions, unless the user asks for "+
 				"another one.",
-			locale,
+			p.Locale,
 		))
 	}
 	return strings.Join(blocks, "\n\n")

@@ -9,15 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
+// Rules: CAP-05.
 func TestTheSystemPrompt(t *testing.T) {
 	const swiss = "The user's locale is de-CH (BCP 47). Answer in that language and by its conventions, unless the user " +
 		"asks for another one."
 	for name, test := range map[string]struct {
+		capabilities   []capability.Prompt
 		layers, locale string
 		fences         bool
 		want           string
@@ -30,10 +33,20 @@ func TestTheSystemPrompt(t *testing.T) {
 		"changing parts last": {
 			layers: "Be brief.", locale: "de-CH", fences: true, want: "Be brief.\n\n" + event.FenceNote + "\n\n" + swiss,
 		},
+		"capabilities, before the layers": {
+			capabilities: []capability.Prompt{{ID: "a", Text: "Do a."}, {ID: "b", Text: "Do b."}}, layers: "Be brief.",
+			locale: "de-CH",
+			want: "<capability id=\"a\">\nDo a.\n</capability>\n\n<capability id=\"b\">\nDo b.\n</capability>\n\n" +
+				"<system-prompt>\nBe brief.\n</system-prompt>\n\n" + swiss,
+		},
+		"a capability alone": {
+			capabilities: []capability.Prompt{{ID: "a", Text: "Do a."}}, want: "<capability id=\"a\">\nDo a.\n</capability>",
+		},
 		"layers and a locale": {layers: "Be brief.", locale: "de-CH", want: "Be brief.\n\n" + swiss},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := systemPrompt(test.layers, test.locale, test.fences); got != test.want {
+			prompts := Prompts{Capabilities: test.capabilities, Layers: test.layers, Locale: test.locale}
+			if got := systemPrompt(prompts, test.fences); got != test.want {
 				t.Errorf("the system prompt is %q, not %q", got, test.want)
 			}
 		})
@@ -69,7 +82,7 @@ func TestAContextThatIsSentIsTheOneThatIsRecorded(t *testing.T) {
 		Description: "Looks.", Client: &v1alpha1.ClientTool{},
 		InputSchema: &v1alpha1.JSON{Raw: []byte(`{ "type": "object", "description": "<where & when>" }`)},
 	}}
-	sent, err := Render("Be brief.", "", definition.Set{definition.Of(look)}, nil).Recorded()
+	sent, err := Render(Prompts{Layers: "Be brief."}, definition.Set{definition.Of(look)}, nil).Recorded()
 	if err != nil || len(sent.Tools) != 1 || !strings.HasSuffix(sent.SystemPrompt, event.FenceNote) {
 		t.Fatalf("the context is %+v, %v", sent, err)
 	}
@@ -77,10 +90,10 @@ func TestAContextThatIsSentIsTheOneThatIsRecorded(t *testing.T) {
 		t.Errorf("read %+v, %v, want %+v", read, err, sent)
 	}
 	results := []event.Message{{Role: event.RoleToolResult}}
-	if got := Render("", "", nil, results); got.SystemPrompt != event.FenceNote || got.Tools != nil {
+	if got := Render(Prompts{}, nil, results); got.SystemPrompt != event.FenceNote || got.Tools != nil {
 		t.Errorf("without tools, but with a result the context is %+v", got)
 	}
-	large := Render(strings.Repeat("x", maxBytes), "", nil, nil)
+	large := Render(Prompts{Layers: strings.Repeat("x", maxBytes)}, nil, nil)
 	if got, err := large.Recorded(); err != nil || !reflect.DeepEqual(got, large) || got.Pin(nil, 1<<10) != nil {
 		t.Errorf("of a large context %d bytes are sent, %v", len(got.SystemPrompt), err)
 	}

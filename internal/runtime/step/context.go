@@ -16,7 +16,8 @@ func (run *Runner) contextOf(
 ) (prompt.Context, error) {
 	ref := view.Context
 	if ref == nil || ref.Turn != t.Ref.UID {
-		return prompt.Render(c.Effective.SystemPrompt, t.Locale, c.Tools, messages).Recorded()
+		prompts := prompt.Prompts{Capabilities: c.Prompts, Layers: c.Effective.SystemPrompt, Locale: t.Locale}
+		return prompt.Render(prompts, c.Tools, messages).Recorded()
 	}
 	content, err := run.Log.Context(ctx, t.Session, ref)
 	if err != nil {

@@ -82,6 +82,6 @@ func onlyCalled(c turnstate.Config, calls []model.ToolCall) turnstate.Config {
 	c.Tools = slices.DeleteFunc(slices.Clone(c.Tools), func(d *definition.Definition) bool {
 		return !slices.ContainsFunc(calls, func(call model.ToolCall) bool { return call.Name == d.Name })
 	})
-	c.Effective.SystemPrompt = ""
+	c.Effective.SystemPrompt, c.Prompts = "", nil
 	return c
 }

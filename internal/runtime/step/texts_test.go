@@ -141,8 +141,8 @@ func TestTextsThatWereLeftOutCannotBeUsed(t *testing.T) {
 	offered := s.tools["work"].DeepCopy()
 	definition.LeaveOutExecution(&offered.Spec)
 	for name, use := range map[string]func(){
-		"the prompt":                 func() { prompt.Render(c.Effective.SystemPrompt, "", nil, nil) },
-		"the definitions":            func() { prompt.Render("", "", c.Tools, nil) },
+		"the prompt":                 func() { prompt.Render(prompt.Prompts{Layers: c.Effective.SystemPrompt}, nil, nil) },
+		"the definitions":            func() { prompt.Render(prompt.Prompts{}, c.Tools, nil) },
 		"the schema":                 func() { b.pin(newTurn("demo-1"), c, calls(1, "work")) },
 		"a Job":                      func() { jobspec.Build(jobspec.Params{Tool: job}) },
 		"a Job of the offered tool":  func() { jobspec.Build(jobspec.Params{Tool: &offered.Spec}) },

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
@@ -19,6 +20,8 @@ type Config struct {
 	Blocker *config.Blocker
 	// Effective is the merged configuration of the layers.
 	Effective config.Effective
+	// Prompts are what the capabilities add to the system prompt, in order.
+	Prompts []capability.Prompt
 	// Hooks are those of all layers that run, in order, each with its id.
 	Hooks []hook.Spec
 	// Model to call; nil for a Turn without a Model.
@@ -49,6 +52,7 @@ type Texts interface {
 func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config {
 	c := Config{
 		Blocker: resolved.Blocker(), Effective: resolved.Effective, Tools: resolved.Definitions(),
+		Prompts:       resolved.Prompts(),
 		Hooks:         resolved.Hooks,
 		ModelNotFound: resolved.ModelNotFound(controls),
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
-// Capability is what layers name: a set of built-in tools.
+// Capability is what layers name: a set of built-in tools, and what a model has to know of them (CAP-01). All that are
+// registered are available (CAP-02).
 type Capability struct {
 	// Name in the layers.
 	Name string
@@ -27,6 +28,8 @@ type Capability struct {
 	DependsOn []string
 	// ConfigSchema is a JSON Schema of the configuration. Without one the capability has no configuration.
 	ConfigSchema string
+	// Prompt is added to the system prompt; empty for none.
+	Prompt string
 	// Tools of the capability without a configuration.
 	Tools []Tool
 	// Configure returns the tools with a configuration that satisfies the schema, or why it cannot be used. It is set
