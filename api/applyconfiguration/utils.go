@@ -52,6 +52,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.HTTPHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HTTPTool"):
 		return &apiv1alpha1.HTTPToolApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("InitialFile"):
+		return &apiv1alpha1.InitialFileApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobResources"):
 		return &apiv1alpha1.JobResourcesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobTool"):

@@ -36,6 +36,8 @@ const (
 	ReasonCapabilityInvalid = "CapabilityInvalid"
 	// ReasonHookInvalid: a hook cannot run as it is, or a layer disables a hook of a higher one.
 	ReasonHookInvalid = "HookInvalid"
+	// ReasonInitialFilesInvalid: the initial files of the layers cannot be the files of one Session.
+	ReasonInitialFilesInvalid = "InitialFilesInvalid"
 	// ReasonToolNotReady: a referenced Tool exists and is not Ready.
 	ReasonToolNotReady = "ToolNotReady"
 	// ReasonNetworkAccessUnenforceable: a referenced Tool runs as a Job with network access, which the network access

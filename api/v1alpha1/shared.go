@@ -143,6 +143,18 @@ type ConfigLayer struct {
 	// +kubebuilder:validation:items:MaxLength=330
 	DisabledHooks []string `json:"disabledHooks,omitempty"`
 
+	// initialFiles are the files that a Session begins with. They are written before a Turn uses the files of the Session
+	// for the first time, and never again. Layers add up; of two files with the same path, or where one is a file and the
+	// other needs a directory, the lower layer's counts. The contents of a layer have at most 262144 bytes together, and
+	// the paths at most 4096.
+	// +optional
+	// +listType=map
+	// +listMapKey=path
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.map(f, has(f.content) ? size(bytes(f.content)) : 0).sum() <= 262144",message="initialFiles must have at most 262144 bytes of content together."
+	// +kubebuilder:validation:XValidation:rule="self.map(f, size(bytes(f.path))).sum() <= 4096",message="initialFiles must have at most 4096 bytes of paths together."
+	InitialFiles []InitialFile `json:"initialFiles,omitempty"`
+
 	// networkAccess lists the network destinations that the tools may reach. A lower layer can only narrow it. If no
 	// layer sets it, only the manager's own limits restrict tools.
 	// +optional

@@ -69,3 +69,32 @@ func TestFilesAreKept(t *testing.T) {
 		t.Error("a runtime without a RecordStore was built")
 	}
 }
+
+// Rules: CFG-06, FS-03.
+func TestASessionBeginsWithTheFilesOfItsLayers(t *testing.T) {
+	const layers = `
+apiVersion: capstan.dev/v1alpha1
+kind: Harness
+metadata: {name: base}
+spec:
+  initialFiles: [{path: /workspace/a, content: from the Harness}, {path: /b, content: also}]
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: demo}
+spec:
+  harnessRef: {name: base}
+  capabilities: [{builtin: session_file_system}]
+  initialFiles: [{path: a, content: kept, access: ReadOnly}]
+`
+	r, err := inprocess.New(t.Context(), inprocess.WithYAML(layers), inprocess.WithSimulation(fileScript()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if turn := run(t, r, message("demo-1", "read")); !strings.Contains(turn.Status.Output, `"content":"kept"`) {
+		t.Errorf("reading: %s", turn.Status.Output)
+	}
+	if turn := run(t, r, message("demo-2", "write")); !strings.Contains(turn.Status.Output, "/a is read-only.") {
+		t.Errorf("writing: %s", turn.Status.Output)
+	}
+}

@@ -113,10 +113,12 @@ func isOurs(all map[string]string) map[string]string {
 	return kept
 }
 
-// stripLayer drops a long system prompt: it is read live when a model is called. It cuts names that no Tool can have,
-// and configurations of capabilities that are too large to be used.
+// stripLayer drops a long system prompt, which is read live when a model is called, and initial files, which are
+// read when they are written. It cuts names that no Tool can have, and configurations of capabilities that are too
+// large to be used.
 func stripLayer(layer *v1alpha1.ConfigLayer) {
 	config.LeaveOutPrompt(layer)
+	config.LeaveOutFiles(layer)
 	config.ShortenToolNames(layer)
 	capability.LeaveOutConfigs(layer.Capabilities)
 }

@@ -33,6 +33,7 @@ func listedLayer(of int) v1alpha1.ConfigLayer {
 		access.ExemptTools = append(access.ExemptTools, v1alpha1.LocalReference{Name: text(253)})
 		access.Allowed = append(access.Allowed, v1alpha1.NetworkPattern(text(64)))
 		access.Blocked = append(access.Blocked, v1alpha1.NetworkPattern(text(64)))
+		layer.InitialFiles = append(layer.InitialFiles, v1alpha1.InitialFile{Path: text(64), Content: text(4096)})
 		if i < 16 {
 			layer.Capabilities = append(layer.Capabilities, v1alpha1.CapabilityReference{Builtin: text(63)})
 		}

@@ -37,7 +37,10 @@ func longTexts(count, size int) []string {
 }
 
 func largeLayer() v1alpha1.ConfigLayer {
-	return v1alpha1.ConfigLayer{SystemPrompt: longText(256 << 10)}
+	return v1alpha1.ConfigLayer{
+		SystemPrompt: longText(256 << 10),
+		InitialFiles: []v1alpha1.InitialFile{{Path: "/a", Content: longText(256 << 10)}},
+	}
 }
 
 // largeTool is a Tool of more than 1 MiB that runs as a Job.

@@ -113,6 +113,28 @@ var _ = Describe("Readiness", func() {
 		expectReady(ctx, base, helper)
 	})
 
+	It("is False while initial files are invalid", func(ctx SpecContext) {
+		ns := namespace(ctx)
+		layer := func(path string) v1alpha1.ConfigLayer {
+			return v1alpha1.ConfigLayer{InitialFiles: []v1alpha1.InitialFile{{Path: path, Content: "x"}}}
+		}
+		base := builder.Harness("base").In(ns).Layer(layer("/a")).Obj()
+		child := builder.Harness("child").In(ns).Layer(layer("/a/b")).Obj()
+		child.Spec.InitialFiles = append(child.Spec.InitialFiles, v1alpha1.InitialFile{Path: "/a"})
+		child.Spec.ParentRef = &v1alpha1.LocalReference{Name: "base"}
+		create(ctx, base, child)
+		expectReady(ctx, base)
+		expectUnready(ctx, v1alpha1.ReasonInitialFilesInvalid, []string{"harness/child", "/a is a file"}, child)
+
+		child.Spec.InitialFiles[1] = v1alpha1.InitialFile{Path: "/b", Content: "%", Encoding: v1alpha1.FileEncodingBase64}
+		Expect(direct.Update(ctx, child)).To(Succeed())
+		expectUnready(ctx, v1alpha1.ReasonInitialFilesInvalid, []string{"/b is not valid base64"}, child)
+
+		child.Spec.InitialFiles[1].Content = "YQ=="
+		Expect(direct.Update(ctx, child)).To(Succeed())
+		expectReady(ctx, base, child)
+	})
+
 	It("becomes False when a Model is deleted, and True when it exists again", func(ctx SpecContext) {
 		ns := namespace(ctx)
 		model := newModel(ns, "sim")

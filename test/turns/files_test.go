@@ -111,6 +111,39 @@ var _ = Describe("The files of a Session", func() {
 			[]v1alpha1.SimulatedToolCall{fileCall("edit_file", `{"path": "/none", "old_text": "b", "new_text": "c"}`)}, nil, 1),
 	)
 
+	// Rules: CFG-03, CFG-06, FS-03.
+	It("begin with those of its layers, in one operation and once", func(ctx context.Context) {
+		namespace := newNamespace(ctx, fileScript(map[string][]v1alpha1.SimulatedToolCall{
+			"read":   {fileCall("read_file", `{"path": "/a"}`)},
+			"locked": {fileCall("write_file", `{"path": "/locked", "content": "x"}`)},
+			"delete": {fileCall("delete_file", `{"path": "/a"}`)},
+		}))
+		create(ctx, builder.Agent("writer").In(namespace).Layer(v1alpha1.ConfigLayer{
+			Capabilities: []v1alpha1.CapabilityReference{{Builtin: "session_file_system"}},
+			InitialFiles: []v1alpha1.InitialFile{
+				{Path: "/a", Content: "from the Agent"},
+				{Path: "/locked", Content: "bG9ja2Vk", Encoding: v1alpha1.FileEncodingBase64, Access: v1alpha1.FileAccessReadOnly},
+				{Path: "/large", Content: strings.Repeat("x", 5_000)},
+			},
+		}).Obj())
+		session := builder.Session("demo").In(namespace).Obj()
+		session.Spec.AgentRef = &v1alpha1.LocalReference{Name: "writer"}
+		session.Spec.InitialFiles = []v1alpha1.InitialFile{{Path: "/workspace/a", Content: "from the Session"}}
+		create(ctx, session)
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+		Expect(recordsOf(ctx, namespace)).To(BeEmpty(), "a Session that uses no files has none")
+
+		before, _ := requests.budgeted(namespace)
+		Expect(told(ctx, namespace, "demo-1", "read")).To(ContainSubstring(`"content":"from the Session"`))
+		expectWrites(ctx, namespace, len(before), ConsistOf(slices.Concat(
+			beginning, []string{turnWrite, entryWrite, turnWrite, entryWrite}, []string{blobWrite, blobWrite}, ending)))
+		Expect(requests.configReads(namespace)).To(Equal(map[string]int{"agents/writer": 1, "sessions/demo": 1}))
+		Expect(told(ctx, namespace, "demo-2", "locked")).To(ContainSubstring("/locked is read-only."))
+		Expect(told(ctx, namespace, "demo-3", "delete")).To(ContainSubstring(`"deleted":true`))
+		Expect(told(ctx, namespace, "demo-4", "read")).To(ContainSubstring("/a does not exist."), "it is not written again")
+		Expect(requests.configReads(namespace)).To(Equal(map[string]int{"agents/writer": 1, "sessions/demo": 1}))
+	})
+
 	It("are those of one Session, whose Records go with it", func(ctx context.Context) {
 		namespace := filesNamespace(ctx, map[string][]v1alpha1.SimulatedToolCall{
 			"write": {fileCall("write_file", `{"path": "/a", "content": "mine"}`)},

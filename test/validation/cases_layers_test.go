@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-var harnessCases = slices.Concat(layerCases, hookCases, []ruleCase{
+var harnessCases = slices.Concat(layerCases, hookCases, fileCases, []ruleCase{
 	{
 		rule:     "spec.lifecycle enum",
 		accepted: `spec: {lifecycle: Archived}`,
@@ -21,7 +21,7 @@ var harnessCases = slices.Concat(layerCases, hookCases, []ruleCase{
 	},
 })
 
-var agentCases = slices.Concat(layerCases, hookCases, []ruleCase{
+var agentCases = slices.Concat(layerCases, hookCases, fileCases, []ruleCase{
 	{
 		rule:     "spec.lifecycle enum",
 		accepted: `spec: {lifecycle: Active}`,
@@ -30,7 +30,7 @@ var agentCases = slices.Concat(layerCases, hookCases, []ruleCase{
 	},
 })
 
-var sessionCases = slices.Concat(layerCases, hookCases, []ruleCase{
+var sessionCases = slices.Concat(layerCases, hookCases, fileCases, []ruleCase{
 	{
 		rule:     "required spec",
 		accepted: unchanged,

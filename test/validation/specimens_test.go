@@ -41,6 +41,7 @@ var specimens = []specimen{
   modelRef: {name: simulated}
   tools: [{name: word-count}, {name: ask-user}]
   capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
+  initialFiles: [{path: /docs/rules.md, content: Be brief., encoding: Text, access: ReadOnly}]
   maxIterations: 20
   toolConcurrency: Sequential
   networkAccess:
@@ -54,6 +55,7 @@ var specimens = []specimen{
   modelRef: {name: simulated}
   tools: [{name: word-count}]
   capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
+  initialFiles: [{path: /docs/rules.md, content: Be brief., encoding: Text, access: ReadOnly}]
   maxIterations: 10
   toolConcurrency: Parallel
   networkAccess:
@@ -69,6 +71,7 @@ var specimens = []specimen{
   modelRef: {name: simulated}
   tools: [{name: ask-user}]
   capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
+  initialFiles: [{path: /docs/rules.md, content: Be brief., encoding: Text, access: ReadOnly}]
   maxIterations: 5
   toolConcurrency: Parallel
   networkAccess:

@@ -93,6 +93,14 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: initialFiles
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.InitialFile
+          elementRelationship: associative
+          keys:
+          - path
     - name: lifecycle
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Lifecycle
@@ -216,6 +224,10 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ErrorCode
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.FileAccess
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.FileEncoding
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPArguments
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPHeader
@@ -300,6 +312,14 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: initialFiles
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.InitialFile
+          elementRelationship: associative
+          keys:
+          - path
     - name: lifecycle
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Lifecycle
@@ -410,6 +430,21 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ImageMediaType
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.InitialFile
+  map:
+    fields:
+    - name: access
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.FileAccess
+    - name: content
+      type:
+        scalar: string
+    - name: encoding
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.FileEncoding
+    - name: path
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.JobResources
   map:
     fields:
@@ -858,6 +893,14 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: initialFiles
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.InitialFile
+          elementRelationship: associative
+          keys:
+          - path
     - name: journalLimit
       type:
         namedType: io.k8s.apimachinery.pkg.api.resource.Quantity

@@ -78,6 +78,43 @@ func promptOf[T client.Object](
 	})
 }
 
+// InitialFiles implements turnstate.Texts. They are needed once in the life of a Session, and are not kept.
+func (t *sessionTexts) InitialFiles(ctx context.Context) ([]v1alpha1.InitialFile, error) {
+	var layers []v1alpha1.ConfigLayer
+	add := func(layer v1alpha1.ConfigLayer, err error) error {
+		layers = append(layers, v1alpha1.ConfigLayer{InitialFiles: layer.InitialFiles})
+		return err
+	}
+	for _, harness := range t.chain {
+		whole := &v1alpha1.Harness{}
+		if err := add(filesOf(ctx, t.live, harness, harness.Spec.ConfigLayer, whole, &whole.Spec.ConfigLayer)); err != nil {
+			return nil, err
+		}
+	}
+	if agent := t.agent; agent != nil {
+		whole := &v1alpha1.Agent{}
+		if err := add(filesOf(ctx, t.live, agent, agent.Spec.ConfigLayer, whole, &whole.Spec.ConfigLayer)); err != nil {
+			return nil, err
+		}
+	}
+	whole := &v1alpha1.Session{}
+	err := add(filesOf(ctx, t.live, t.session, t.session.Spec.ConfigLayer, whole, &whole.Spec.ConfigLayer))
+	return config.Fold(layers...).InitialFiles, err
+}
+
+// filesOf returns the layer of an object with the contents of its initial files. whole receives the object, of which
+// layer is a part.
+func filesOf(
+	ctx context.Context, live client.Reader, cached client.Object, known v1alpha1.ConfigLayer, whole client.Object,
+	layer *v1alpha1.ConfigLayer,
+) (v1alpha1.ConfigLayer, error) {
+	if !config.FilesLeftOut(known.InitialFiles) {
+		return known, nil
+	}
+	err := readLive(ctx, live, cached, whole)
+	return *layer, err
+}
+
 // Tool implements turnstate.Texts. It returns the Tool itself if nothing of it was left out.
 func (t *Texts) Tool(ctx context.Context, cached *v1alpha1.Tool) (*v1alpha1.Tool, error) {
 	if !definition.LeftOut(&cached.Spec) {
@@ -116,15 +153,23 @@ func read[T client.Object, V any](ctx context.Context, t *Texts, cached, into T,
 			return v, nil
 		}
 	}
-	var none V
-	key := client.ObjectKeyFromObject(cached)
-	if err := t.live.Get(ctx, key, into); err != nil {
-		return none, fmt.Errorf("reading %T %s past the cache: %w", into, key.Name, err)
-	}
-	if into.GetUID() != cached.GetUID() {
-		return none, fmt.Errorf("%T %s was replaced by another one with the same name", into, key.Name)
+	if err := readLive(ctx, t.live, cached, into); err != nil {
+		var none V
+		return none, err
 	}
 	value := texts(into)
-	t.cache.add(key.Namespace, into.GetUID(), into.GetGeneration(), value, leftout.Size(value))
+	t.cache.add(cached.GetNamespace(), into.GetUID(), into.GetGeneration(), value, leftout.Size(value))
 	return value, nil
+}
+
+// readLive reads an object past the cache.
+func readLive(ctx context.Context, live client.Reader, cached, into client.Object) error {
+	key := client.ObjectKeyFromObject(cached)
+	if err := live.Get(ctx, key, into); err != nil {
+		return fmt.Errorf("reading %T %s past the cache: %w", into, key.Name, err)
+	}
+	if into.GetUID() != cached.GetUID() {
+		return fmt.Errorf("%T %s was replaced by another one with the same name", into, key.Name)
+	}
+	return nil
 }

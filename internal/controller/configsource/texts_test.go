@@ -95,8 +95,10 @@ func withoutPrompts(s *server) client.Reader {
 			switch o := o.(type) {
 			case *v1alpha1.Harness:
 				config.LeaveOutPrompt(&o.Spec.ConfigLayer)
+				config.LeaveOutFiles(&o.Spec.ConfigLayer)
 			case *v1alpha1.Agent:
 				config.LeaveOutPrompt(&o.Spec.ConfigLayer)
+				config.LeaveOutFiles(&o.Spec.ConfigLayer)
 			}
 			return err
 		},
@@ -225,5 +227,48 @@ func TestThePromptOfAllLayersIsRead(t *testing.T) {
 				t.Errorf("%d reads, want %d", live.reads, reads)
 			}
 		})
+	}
+}
+
+// Rules: CFG-06.
+func TestTheInitialFilesOfAllLayersAreRead(t *testing.T) {
+	layer := func(files ...v1alpha1.InitialFile) v1alpha1.ConfigLayer {
+		return v1alpha1.ConfigLayer{InitialFiles: files}
+	}
+	root := &v1alpha1.Harness{ObjectMeta: named("root"), Spec: v1alpha1.HarnessSpec{
+		ConfigLayer: layer(v1alpha1.InitialFile{Path: "/a", Content: "root"}, v1alpha1.InitialFile{Path: "/b"}),
+	}}
+	leaf := &v1alpha1.Harness{ObjectMeta: named("leaf"), Spec: v1alpha1.HarnessSpec{
+		ParentRef: &v1alpha1.LocalReference{Name: "root"},
+	}}
+	agent := &v1alpha1.Agent{ObjectMeta: named("agent"), Spec: v1alpha1.AgentSpec{
+		ConfigLayer: layer(v1alpha1.InitialFile{Path: "/workspace/a", Content: "agent"}),
+	}}
+	session := &v1alpha1.Session{ObjectMeta: named("session"), Spec: v1alpha1.SessionSpec{
+		ConfigLayer: layer(v1alpha1.InitialFile{Path: "c", Content: "session"}),
+		HarnessRef:  v1alpha1.LocalReference{Name: "leaf"}, AgentRef: &v1alpha1.LocalReference{Name: "agent"},
+	}}
+	live := newServer(t, root, leaf, agent, session)
+	cached := session.DeepCopy()
+	config.LeaveOutFiles(&cached.Spec.ConfigLayer)
+	resolved, err := Session(t.Context(), withoutPrompts(live), cached)
+	if err != nil || !config.FilesLeftOut(resolved.Effective.InitialFiles) {
+		t.Fatalf("the cache has %+v, %v", resolved.Effective.InitialFiles, err)
+	}
+	live.reads = 0
+	texts := NewTexts(live, 16<<20).Of(resolved, cached)
+	files, err := texts.InitialFiles(t.Context())
+	got := ""
+	for _, file := range files {
+		got += file.Path + "=" + file.Content + " "
+	}
+	if err != nil || got != "/a=agent /b= /c=session " || live.reads != 3 {
+		t.Errorf("read %q with %d reads, %v", got, live.reads, err)
+	}
+	if err := live.Delete(t.Context(), agent); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := texts.InitialFiles(t.Context()); !apierrors.IsNotFound(err) {
+		t.Errorf("without the Agent: %v", err)
 	}
 }

@@ -63,7 +63,8 @@ func (r *Reconciler) request(
 			return nil, err
 		}
 		return r.Steps.CarryOut(ctx, turn, invocation.Call{
-			Call: call, Arguments: arguments, Definition: planned, Network: config.Effective.Network, Attempt: run,
+			Call: call, Arguments: arguments, Definition: planned, Network: config.Effective.Network,
+			InitialFiles: step.InitialFiles(config), Attempt: run,
 		})
 	}
 }

@@ -26,6 +26,9 @@ type Effective struct {
 	MaxIterations int32
 	// ToolConcurrency is how the calls of one step run: from the last layer that sets it, otherwise Parallel.
 	ToolConcurrency v1alpha1.ToolConcurrency
+	// InitialFiles are the files that a Session begins with, by clean path, each once, in the order of their first
+	// occurrence. Those that a cache has left out are marks of package leftout.
+	InitialFiles []v1alpha1.InitialFile
 	// Network is the destinations that the tools may reach: those that every layer with a list permits.
 	Network NetworkAccess
 }
@@ -50,6 +53,7 @@ func Fold(layers ...v1alpha1.ConfigLayer) Effective {
 			}
 		}
 		e.Capabilities = capability.Merge(e.Capabilities, layer.Capabilities)
+		e.InitialFiles = foldFiles(e.InitialFiles, layer.InitialFiles)
 		if layer.NetworkAccess != nil {
 			e.Network = e.Network.narrow(*layer.NetworkAccess)
 		}

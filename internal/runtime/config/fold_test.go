@@ -26,7 +26,17 @@ func number(n int32) *int32 {
 	return &n
 }
 
-// Rules: CFG-03.
+// files are initial files, given as path=content.
+func files(given ...string) []v1alpha1.InitialFile {
+	var list []v1alpha1.InitialFile
+	for _, file := range given {
+		path, content, _ := strings.Cut(file, "=")
+		list = append(list, v1alpha1.InitialFile{Path: path, Content: content})
+	}
+	return list
+}
+
+// Rules: CFG-03, CFG-04.
 func TestFold(t *testing.T) {
 	for name, test := range map[string]struct {
 		layers []v1alpha1.ConfigLayer
@@ -66,6 +76,24 @@ func TestFold(t *testing.T) {
 			layers: []v1alpha1.ConfigLayer{{Tools: refs("b", "a")}, {Tools: refs("a", "c")}, {Tools: refs("b", "d")}},
 			want: Effective{
 				Tools: []string{"b", "a", "c", "d"}, MaxIterations: 500, ToolConcurrency: v1alpha1.ToolConcurrencyParallel,
+			},
+		},
+		"an initial file replaces those that it contradicts": {
+			layers: []v1alpha1.ConfigLayer{
+				{InitialFiles: files("/a/b=1", "/a/c=2", "/d=3", "/ab=4")}, {InitialFiles: files("/a=5", "/d/e=6")},
+			},
+			want: Effective{
+				InitialFiles: files("/ab=4", "/a=5", "/d/e=6"), MaxIterations: 500,
+				ToolConcurrency: v1alpha1.ToolConcurrencyParallel,
+			},
+		},
+		"an initial file replaces the one of the same path in its place": {
+			layers: []v1alpha1.ConfigLayer{
+				{InitialFiles: files("/workspace/a=1", "b=2")}, {InitialFiles: files("c=3", "//a/=4")},
+			},
+			want: Effective{
+				InitialFiles: files("/a=4", "/b=2", "/c=3"), MaxIterations: 500,
+				ToolConcurrency: v1alpha1.ToolConcurrencyParallel,
 			},
 		},
 	} {
@@ -111,6 +139,7 @@ func TestFoldOfMergedLayersIsTheSame(t *testing.T) {
 					layers[i].Capabilities[j].Config = &v1alpha1.JSON{Raw: []byte(config)}
 				}
 			}
+			layers[i].InitialFiles = files(strings.Fields(pick("", "a=1", "/b=2 a=3", "/workspace/b=4 c=5"))...)
 			layers[i].ToolConcurrency = v1alpha1.ToolConcurrency(pick("", "Parallel", "Sequential"))
 			if name := pick("", "m", "n"); name != "" {
 				layers[i].ModelRef = ref(name)
@@ -125,6 +154,7 @@ func TestFoldOfMergedLayersIsTheSame(t *testing.T) {
 			SystemPrompt:    merged.SystemPrompt,
 			Tools:           refs(merged.Tools...),
 			Capabilities:    references(merged.Capabilities),
+			InitialFiles:    merged.InitialFiles,
 			MaxIterations:   &merged.MaxIterations,
 			ToolConcurrency: merged.ToolConcurrency,
 		}

@@ -16,6 +16,12 @@ type layered struct {
 	layer     v1alpha1.ConfigLayer
 }
 
+// contribute folds and checks what each layer contributes under its own name. The error is that of the context.
+func (r *Resolved) contribute(ctx context.Context, namespace string, layers []layered) error {
+	r.checkInitialFiles(layers)
+	return r.foldHooks(ctx, namespace, layers)
+}
+
 // foldHooks sets the hooks of all layers, the highest one's first (HOOK-06), and checks whether they can run. The error
 // is that of the context.
 func (r *Resolved) foldHooks(ctx context.Context, namespace string, layers []layered) error {

@@ -59,6 +59,9 @@ func (r *Resolved) problemOfNamed() (reason, message string) {
 	}
 	all.Add(r.capabilityProblem())
 	all.Add(r.hookProblem())
+	if r.fileProblem != "" {
+		all.Add(v1alpha1.ReasonInitialFilesInvalid, r.fileProblem)
+	}
 	if modelPresence == NotReady {
 		all.Add(v1alpha1.ReasonModelNotReady, fmt.Sprintf("Model %q is not ready%s", e.ModelRef, why))
 	}

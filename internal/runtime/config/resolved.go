@@ -57,6 +57,8 @@ type Resolved struct {
 	mutedAbove []string
 	// invalidHooks are why hooks cannot run, and what to do.
 	invalidHooks []string
+	// fileProblem is why the initial files of the layers cannot be used; empty if they can.
+	fileProblem string
 }
 
 // Resolve reads the configuration of the Session: its chain of Harnesses, its Agent, and the Models and Tools that the
@@ -82,7 +84,7 @@ func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Re
 		layers = append(layers, layered{hook.AgentLayer(r.Agent.Name), r.Agent.Spec.ConfigLayer})
 	}
 	layers = append(layers, layered{hook.SessionLayer, session.Spec.ConfigLayer})
-	if err := r.foldHooks(ctx, session.Namespace, layers); err != nil {
+	if err := r.contribute(ctx, session.Namespace, layers); err != nil {
 		return nil, err
 	}
 	if r.Models, err = source.Models(ctx); err != nil {
@@ -94,7 +96,7 @@ func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Re
 // ResolveAgent reads the objects that the layer of an Agent names, as Resolve does for a Session.
 func ResolveAgent(ctx context.Context, source Source, agent *v1alpha1.Agent) (*Resolved, error) {
 	r := &Resolved{Part: true, AgentName: agent.Name, Agent: agent, Effective: Fold(agent.Spec.ConfigLayer)}
-	err := r.foldHooks(ctx, agent.Namespace, []layered{{hook.AgentLayer(agent.Name), agent.Spec.ConfigLayer}})
+	err := r.contribute(ctx, agent.Namespace, []layered{{hook.AgentLayer(agent.Name), agent.Spec.ConfigLayer}})
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +114,7 @@ func ResolveHarness(ctx context.Context, source Source, leaf *v1alpha1.Harness) 
 		return nil, err
 	}
 	r.Effective = Fold(folded...)
-	if err := r.foldHooks(ctx, leaf.Namespace, r.layers()); err != nil {
+	if err := r.contribute(ctx, leaf.Namespace, r.layers()); err != nil {
 		return nil, err
 	}
 	if err := r.readModel(ctx, source); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
@@ -64,11 +65,12 @@ func (a *acting) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
 // own lets the runner of steps carry out a call, which the manager does itself as well.
 func (a *acting) own(call v1alpha1.ToolCall, run *invocation.Attempt) func(context.Context) (invocation.End, error) {
 	turn, c := a.turnState(), invocation.Call{
-		Call:       call,
-		Arguments:  a.step.Plan(call.ID).Arguments,
-		Definition: a.config.Tools.Planned(call),
-		Network:    a.config.Effective.Network,
-		Attempt:    run,
+		Call:         call,
+		Arguments:    a.step.Plan(call.ID).Arguments,
+		Definition:   a.config.Tools.Planned(call),
+		Network:      a.config.Effective.Network,
+		InitialFiles: step.InitialFiles(a.config),
+		Attempt:      run,
 	}
 	return func(ctx context.Context) (invocation.End, error) { return a.loop.Steps.CarryOut(ctx, turn, c) }
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -49,6 +50,8 @@ type Call struct {
 	Definition *definition.Definition
 	// Network is the list of destinations that the call may reach.
 	Network config.NetworkAccess
+	// InitialFiles reads the files that the Session begins with; nil if it begins without files.
+	InitialFiles func(context.Context) ([]sessionfs.Initial, error)
 	// Attempt is its state in this process. It is the same for each execution of the attempt.
 	Attempt *Attempt
 }

@@ -31,15 +31,16 @@ func (run *Runner) prepare(
 	ctx context.Context, e executor.Executor, t turnstate.Turn, c Call,
 ) (executor.Work, error) {
 	return e.Prepare(ctx, run.process(), executor.Call{
-		Session:     t.Session,
-		Turn:        t.Ref,
-		Cause:       causeOf(t, c.Call.ID),
-		Call:        c.Call,
-		Arguments:   c.Arguments,
-		Definition:  c.Definition,
-		Network:     c.Network,
-		TraceParent: t.TraceParent(c.Call.ID),
-		Claimed:     func(ctx context.Context) (bool, error) { return run.claimed(ctx, t, c) },
+		Session:      t.Session,
+		Turn:         t.Ref,
+		Cause:        causeOf(t, c.Call.ID),
+		Call:         c.Call,
+		Arguments:    c.Arguments,
+		Definition:   c.Definition,
+		Network:      c.Network,
+		InitialFiles: c.InitialFiles,
+		TraceParent:  t.TraceParent(c.Call.ID),
+		Claimed:      func(ctx context.Context) (bool, error) { return run.claimed(ctx, t, c) },
 	})
 }
 

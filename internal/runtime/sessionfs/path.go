@@ -50,8 +50,8 @@ func Clean(path string) (string, error) {
 	return clean, nil
 }
 
-// parents returns the directories above a clean path, without the root, the highest first.
-func parents(path string) []string {
+// Parents returns the directories above a clean path, without the root, the highest first.
+func Parents(path string) []string {
 	var all []string
 	for i := 1; i < len(path); i++ {
 		if path[i] == '/' {

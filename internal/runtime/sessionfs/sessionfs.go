@@ -125,7 +125,7 @@ func seed(files []Initial) (*record.Operation, error) {
 		if path == root || puts[path].Kind == kindDirectory {
 			return nil, Errorf("The initial file %s is a directory.", path)
 		}
-		for _, parent := range parents(path) {
+		for _, parent := range Parents(path) {
 			if above := puts[parent].Kind; above != "" && above != kindDirectory {
 				return nil, Errorf("The initial file %s is below the file %s.", path, parent)
 			}

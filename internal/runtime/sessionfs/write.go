@@ -58,7 +58,7 @@ func put(x *record.Index, path string, value []byte, encoding Encoding) (*record
 // createParents is the operation that creates the missing directories above a path.
 func createParents(x *record.Index, path string) (*record.Operation, error) {
 	o := &record.Operation{}
-	for _, parent := range parents(path) {
+	for _, parent := range Parents(path) {
 		switch above, found := x.Find(parent); {
 		case !found:
 			o.Put = append(o.Put, directory(parent))

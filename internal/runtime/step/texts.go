@@ -6,8 +6,10 @@ import (
 	"slices"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -49,6 +51,24 @@ func wholeConfig(ctx context.Context, c turnstate.Config) (turnstate.Config, err
 		c.Tools[i] = definition.Of(read)
 	}
 	return c, nil
+}
+
+// InitialFiles returns a function that reads the files that the Session begins with; nil if it begins without files.
+func InitialFiles(c turnstate.Config) func(context.Context) ([]sessionfs.Initial, error) {
+	files := c.Effective.InitialFiles
+	if len(files) == 0 {
+		return nil
+	}
+	return func(ctx context.Context) ([]sessionfs.Initial, error) {
+		if !config.FilesLeftOut(files) {
+			return config.SeedOf(files), nil
+		}
+		whole, err := c.Texts.InitialFiles(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("reading the initial files: %w", err)
+		}
+		return config.SeedOf(whole), nil
+	}
 }
 
 // Planned returns the definition that a call was planned with, with all texts; nil if it is gone or was changed.

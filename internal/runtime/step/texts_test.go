@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,7 @@ import (
 // shelf has the configuration that was left out.
 type shelf struct {
 	prompt string
+	files  []v1alpha1.InitialFile
 	tools  map[string]*v1alpha1.Tool
 	model  *v1alpha1.Model
 	reads  int
@@ -30,6 +32,11 @@ type shelf struct {
 func (s *shelf) Prompt(context.Context) (string, error) {
 	s.reads++
 	return s.prompt, s.err
+}
+
+func (s *shelf) InitialFiles(context.Context) ([]v1alpha1.InitialFile, error) {
+	s.reads++
+	return s.files, s.err
 }
 
 func (s *shelf) Tool(_ context.Context, cached *v1alpha1.Tool) (*v1alpha1.Tool, error) {
@@ -162,5 +169,28 @@ func TestTextsThatWereLeftOutCannotBeUsed(t *testing.T) {
 	}
 	if got, want := definition.Digest(&offered.Spec), definition.Digest(&s.tools["work"].Spec); got != want {
 		t.Errorf("the digest of the offered tool is %s, want %s", got, want)
+	}
+}
+
+// Rules: FS-03.
+func TestInitialFilesAreReadWhenTheyAreWritten(t *testing.T) {
+	whole := []v1alpha1.InitialFile{{Path: "/a", Content: "kept"}}
+	layer := v1alpha1.ConfigLayer{InitialFiles: slices.Clone(whole)}
+	if InitialFiles(turnstate.Config{}) != nil {
+		t.Error("a Session without initial files asks for some")
+	}
+	s := &shelf{files: whole}
+	for reads, name := range []string{"whole", "left out"} {
+		c := turnstate.Config{Effective: config.Fold(layer), Texts: s}
+		seed, err := InitialFiles(c)(t.Context())
+		if err != nil || len(seed) != 1 || seed[0].Content != "kept" || s.reads != reads {
+			t.Errorf("%s: %+v, %v with %d reads", name, seed, err, s.reads)
+		}
+		config.LeaveOutFiles(&layer)
+	}
+	s.err = errors.New("not now")
+	c := turnstate.Config{Effective: config.Fold(layer), Texts: s}
+	if _, err := InitialFiles(c)(t.Context()); !errors.Is(err, s.err) {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -34,7 +34,8 @@ type Config struct {
 	Fallbacks []*v1alpha1.Model
 	// Tools are the definitions of the tools that the model may call.
 	Tools definition.Set
-	// Texts reads the texts that are left out of the system prompt, the Tools and the Models. Not needed if all are whole.
+	// Texts reads the texts that are left out of the system prompt, the initial files, the Tools and the Models. Not
+	// needed if all are whole.
 	Texts Texts
 }
 
@@ -42,6 +43,8 @@ type Config struct {
 type Texts interface {
 	// Prompt returns the system prompt of all layers.
 	Prompt(ctx context.Context) (string, error)
+	// InitialFiles returns the initial files of all layers, with their contents.
+	InitialFiles(ctx context.Context) ([]v1alpha1.InitialFile, error)
 	// Tool returns a Tool as it is now.
 	Tool(ctx context.Context, cached *v1alpha1.Tool) (*v1alpha1.Tool, error)
 	// Model returns a Model as it is now.

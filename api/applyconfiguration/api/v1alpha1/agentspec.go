@@ -87,6 +87,19 @@ func (b *AgentSpecApplyConfiguration) WithDisabledHooks(values ...string) *Agent
 	return b
 }
 
+// WithInitialFiles adds the given value to the InitialFiles field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the InitialFiles field.
+func (b *AgentSpecApplyConfiguration) WithInitialFiles(values ...*InitialFileApplyConfiguration) *AgentSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithInitialFiles")
+		}
+		b.ConfigLayerApplyConfiguration.InitialFiles = append(b.ConfigLayerApplyConfiguration.InitialFiles, *values[i])
+	}
+	return b
+}
+
 // WithNetworkAccess sets the NetworkAccess field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the NetworkAccess field is set to the value of the last call.

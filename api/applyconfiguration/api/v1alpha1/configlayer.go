@@ -30,6 +30,11 @@ type ConfigLayerApplyConfiguration struct {
 	// disabledHooks lists the ids of hooks of this layer or of lower ones that do not run. A layer cannot disable the
 	// hooks of a higher one.
 	DisabledHooks []string `json:"disabledHooks,omitempty"`
+	// initialFiles are the files that a Session begins with. They are written before a Turn uses the files of the Session
+	// for the first time, and never again. Layers add up; of two files with the same path, or where one is a file and the
+	// other needs a directory, the lower layer's counts. The contents of a layer have at most 262144 bytes together, and
+	// the paths at most 4096.
+	InitialFiles []InitialFileApplyConfiguration `json:"initialFiles,omitempty"`
 	// networkAccess lists the network destinations that the tools may reach. A lower layer can only narrow it. If no
 	// layer sets it, only the manager's own limits restrict tools.
 	NetworkAccess *NetworkAccessApplyConfiguration `json:"networkAccess,omitempty"`
@@ -108,6 +113,19 @@ func (b *ConfigLayerApplyConfiguration) WithHooks(values ...*HookApplyConfigurat
 func (b *ConfigLayerApplyConfiguration) WithDisabledHooks(values ...string) *ConfigLayerApplyConfiguration {
 	for i := range values {
 		b.DisabledHooks = append(b.DisabledHooks, values[i])
+	}
+	return b
+}
+
+// WithInitialFiles adds the given value to the InitialFiles field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the InitialFiles field.
+func (b *ConfigLayerApplyConfiguration) WithInitialFiles(values ...*InitialFileApplyConfiguration) *ConfigLayerApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithInitialFiles")
+		}
+		b.InitialFiles = append(b.InitialFiles, *values[i])
 	}
 	return b
 }

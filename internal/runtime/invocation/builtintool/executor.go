@@ -47,5 +47,5 @@ func files(p executor.Process, c executor.Call) *sessionfs.FS {
 		return nil
 	}
 	of := sessionfs.Session{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID}
-	return sessionfs.New(p.Records, of, nil)
+	return sessionfs.New(p.Records, of, c.InitialFiles)
 }

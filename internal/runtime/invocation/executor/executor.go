@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
@@ -62,6 +63,8 @@ type Call struct {
 	Definition *definition.Definition
 	// Network is the list of destinations that the call may reach.
 	Network config.NetworkAccess
+	// InitialFiles reads the files that the Session begins with; nil if it begins without files.
+	InitialFiles func(context.Context) ([]sessionfs.Initial, error)
 	// TraceParent is the W3C trace context of the call.
 	TraceParent string
 	// Claimed reports whether the call is claimed in the journal. The outcome of a claimed call follows from the
