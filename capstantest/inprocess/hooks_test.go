@@ -120,3 +120,37 @@ spec:
 		t.Errorf("it starts with %v", err)
 	}
 }
+
+// Rules: HOOK-12.
+func TestAScriptWorksOnTheFilesOfItsSession(t *testing.T) {
+	const session = `
+apiVersion: capstan.dev/v1alpha1
+kind: Harness
+metadata: {name: base}
+spec:
+  initialFiles: [{path: /count, content: x}]
+  hooks:
+  - name: count
+    event: UserPromptSubmit
+    bash: {command: "printf x >> /workspace/count; cp count a"}
+  - name: guard
+    event: PreToolUse
+    onError: Block
+    bash: {command: "[ \"$(cat count)\" = xxx ] || { echo \"it is the turn of $(cat count)\" >&2; exit 1; }"}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: demo}
+spec: {harnessRef: {name: base}, capabilities: [{builtin: session_file_system}]}
+`
+	r, err := inprocess.New(t.Context(), inprocess.WithYAML(session), inprocess.WithSimulation(fileScript()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if turn := run(t, r, message("demo-1", "read")); !strings.Contains(turn.Status.Output, "it is the turn of xx") {
+		t.Errorf("the first Turn: %s", turn.Status.Output)
+	}
+	if turn := run(t, r, message("demo-2", "read")); !strings.Contains(turn.Status.Output, `"content":"xxx"`) {
+		t.Errorf("the second Turn: %s", turn.Status.Output)
+	}
+}

@@ -213,8 +213,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	texts := configsource.NewTexts(mgr.GetAPIReader(), o.ConfigCacheBytes)
 	sessions := &session.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Steps: steps, Activities: sessionActivities, Clock: o.Clock,
-		Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Activities: sessionActivities,
+		Clock: o.Clock, Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,
 	}
 	kinds := []kind{
 		{"Harness", func() error {

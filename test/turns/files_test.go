@@ -134,14 +134,41 @@ var _ = Describe("The files of a Session", func() {
 		Expect(recordsOf(ctx, namespace)).To(BeEmpty(), "a Session that uses no files has none")
 
 		before, _ := requests.budgeted(namespace)
-		Expect(told(ctx, namespace, "demo-1", "read")).To(ContainSubstring(`"content":"from the Session"`))
+		Expect(respond(ctx, namespace, "demo-1", "read")).To(ContainSubstring(`"content":"from the Session"`))
 		expectWrites(ctx, namespace, len(before), ConsistOf(slices.Concat(
 			beginning, []string{turnWrite, entryWrite, turnWrite, entryWrite}, []string{blobWrite, blobWrite}, ending)))
 		Expect(requests.configReads(namespace)).To(Equal(map[string]int{"agents/writer": 1, "sessions/demo": 1}))
-		Expect(told(ctx, namespace, "demo-2", "locked")).To(ContainSubstring("/locked is read-only."))
-		Expect(told(ctx, namespace, "demo-3", "delete")).To(ContainSubstring(`"deleted":true`))
-		Expect(told(ctx, namespace, "demo-4", "read")).To(ContainSubstring("/a does not exist."), "it is not written again")
+		Expect(respond(ctx, namespace, "demo-2", "locked")).To(ContainSubstring("/locked is read-only."))
+		Expect(respond(ctx, namespace, "demo-3", "delete")).To(ContainSubstring(`"deleted":true`))
+		Expect(respond(ctx, namespace, "demo-4", "read")).To(ContainSubstring("/a does not exist."), "it is not written again")
 		Expect(requests.configReads(namespace)).To(Equal(map[string]int{"agents/writer": 1, "sessions/demo": 1}))
+	})
+
+	// Rules: HOOK-12.
+	It("are read by the scripts of hooks, and written in one operation", func(ctx context.Context) {
+		namespace := newNamespace(ctx, fileScript(map[string][]v1alpha1.SimulatedToolCall{
+			"read": {fileCall("read_file", `{"path": "/copy"}`)},
+		}))
+		session := builder.Session("demo").In(namespace).Obj()
+		session.Spec.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "session_file_system"}}
+		session.Spec.InitialFiles = []v1alpha1.InitialFile{{Path: "/list", Content: "one"}}
+		session.Spec.Hooks = []v1alpha1.Hook{{
+			Name: "copy", Event: v1alpha1.HookEventUserPromptSubmit, OnError: v1alpha1.HookErrorPolicyBlock,
+			Bash: &v1alpha1.BashHook{Command: `[ -e copy ] || { cp list copy; echo " two" >> copy; mkdir d; touch d/e; }`},
+		}}
+		create(ctx, session)
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+		before, _ := requests.budgeted(namespace)
+		Expect(respond(ctx, namespace, "demo-1", "read")).To(ContainSubstring(`"content":"one two\n"`))
+		// The plan before the hook, the initial files, what the script has written, and the part with the hook's outcome.
+		expectWrites(ctx, namespace, len(before), ConsistOf(slices.Concat(beginning,
+			[]string{turnWrite, entryWrite, turnWrite, entryWrite}, []string{turnWrite, blobWrite, indexWrite, entryWrite}, ending)))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
+
+		before, _ = requests.budgeted(namespace)
+		respond(ctx, namespace, "demo-2", "read")
+		expectWrites(ctx, namespace, len(before), ConsistOf(slices.Concat(beginning,
+			[]string{turnWrite, entryWrite, turnWrite, entryWrite}, []string{turnWrite, entryWrite}, ending)))
 	})
 
 	It("are those of one Session, whose Records go with it", func(ctx context.Context) {

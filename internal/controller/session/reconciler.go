@@ -24,7 +24,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
@@ -43,6 +42,8 @@ type Reconciler struct {
 	Live client.Reader
 	// Steps closes the step of an active Turn that was deleted, and runs the hooks at its end.
 	Steps *step.Runner
+	// Texts reads the configuration that the cache leaves out. Not needed with a cache that has whole objects.
+	Texts *configsource.Texts
 	// Activities runs hooks.
 	Activities *executor.Executor
 	// Turns decides which Sessions may have an active Turn.
@@ -72,8 +73,8 @@ type scope struct {
 	usable bool
 	// reason and message are those of the Ready condition; an empty reason means that the Session can be used.
 	reason, message string
-	// hooks are those of all layers.
-	hooks   []hook.Spec
+	// config is what hooks run with.
+	config  turnstate.Config
 	requeue time.Duration
 }
 
@@ -201,7 +202,10 @@ func (r *Reconciler) readiness(ctx context.Context, s *scope) error {
 	if s.usable {
 		message = strings.Join(resolved.Notes(), " ")
 	}
-	s.reason, s.message, s.hooks = reason, message, resolved.Hooks
+	s.reason, s.message = reason, message
+	s.config = turnstate.Config{
+		Hooks: resolved.Hooks, Effective: resolved.Effective, Texts: r.Texts.Of(resolved, s.session),
+	}
 	return nil
 }
 

@@ -16,17 +16,17 @@ import (
 // whether they have ended; if not, their end wakes the Session, which keeps the Turn as its active one until then.
 func (r *Reconciler) endHooks(ctx context.Context, s *scope, last *journal.Closed) (bool, error) {
 	key := executor.Key{Turn: s.session.UID, Step: last.Step, Call: "turn_end/" + string(last.Turn.UID)}
-	if !r.Activities.Known(key) && !step.FiresTurnEnd(s.hooks, last) {
+	if !r.Activities.Known(key) && !step.FiresTurnEnd(s.config.Hooks, last) {
 		return true, nil
 	}
 	turn := turnstate.Turn{Session: turnstate.JournalOf(s.session), Ref: last.Turn}
 	if agent := s.session.Spec.AgentRef; agent != nil {
 		turn.Agent = agent.Name
 	}
-	hooks, logger := s.hooks, ctrl.LoggerFrom(ctx)
+	config, logger := s.config, ctrl.LoggerFrom(ctx)
 	result, done := r.Activities.Ensure(key, client.ObjectKeyFromObject(s.session), executor.Need{Continues: true},
 		func(ctx context.Context) (any, error) {
-			return nil, r.Steps.EndHooks(ctrl.LoggerInto(ctx, logger), turn, hooks, last)
+			return nil, r.Steps.EndHooks(ctrl.LoggerInto(ctx, logger), turn, config, last)
 		})
 	return done, result.Err
 }

@@ -31,9 +31,9 @@ func (r *Reconciler) endHooks(ctx context.Context, s *scope, closed *journal.Clo
 	if !r.Activities.Known(key) && !step.FiresTurnEnd(config.Hooks, closed) {
 		return proceed, nil
 	}
-	turn, hooks, logger := turnstate.TurnOf(s.turn, s.session), config.Hooks, ctrl.LoggerFrom(ctx)
+	turn, logger := turnstate.TurnOf(s.turn, s.session), ctrl.LoggerFrom(ctx)
 	_, done, err := r.do(s, memory, key, executor.Need{Continues: true}, func(ctx context.Context) (any, error) {
-		return nil, r.Steps.EndHooks(ctrl.LoggerInto(ctx, logger), turn, hooks, closed)
+		return nil, r.Steps.EndHooks(ctrl.LoggerInto(ctx, logger), turn, config, closed)
 	})
 	if err != nil || !done {
 		return stop, err

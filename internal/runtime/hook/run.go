@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 )
 
 // Call is one run of a hook.
@@ -25,6 +26,8 @@ type Call struct {
 	Tool, ToolCallID string
 	// Identity of the Session and the Turn.
 	Identity Identity
+	// Files are those of the Session; nil where there are none.
+	Files *sessionfs.FS
 	// Key identifies the run, also when it is repeated after a crash: a receiver may drop what it has seen before.
 	Key string
 }
@@ -61,6 +64,8 @@ type Identity struct {
 	Turn types.UID
 	// Step of the Turn; 0 outside of a step.
 	Step int32
+	// OpenedAt is the ordinal in the journal at which the step was opened; 0 outside of a step.
+	OpenedAt int64
 	// Agent is the name of the Agent; empty for none.
 	Agent string
 }
@@ -96,6 +101,8 @@ type Runner struct {
 	Now func() time.Time
 	// Identity of where they run.
 	Identity Identity
+	// Files are those of the Session; nil for none.
+	Files *sessionfs.FS
 
 	matchers matchers
 }
@@ -160,7 +167,8 @@ func (r *Runner) execute(ctx context.Context, s *Spec, o occasion) (outcome Outc
 		return Fail("encoding the payload: %v", err)
 	}
 	return executor.Run(ctx, Call{
-		Spec: s, Payload: payload, Tool: o.tool, ToolCallID: o.toolCallID, Identity: r.Identity, Key: r.key(s, o),
+		Spec: s, Payload: payload, Tool: o.tool, ToolCallID: o.toolCallID, Identity: r.Identity, Files: r.Files,
+		Key: r.key(s, o),
 	})
 }
 

@@ -290,7 +290,7 @@ func (r *run) endHooks(ctx context.Context, closed *journal.Closed) error {
 	if err != nil || !step.FiresTurnEnd(config.Hooks, closed) {
 		return err
 	}
-	return r.loop.Steps.EndHooks(ctx, r.turnState(), config.Hooks, closed)
+	return r.loop.Steps.EndHooks(ctx, r.turnState(), config, closed)
 }
 
 // project writes the decision of a closed step to the status, and ends the Turns whose messages were steered into this

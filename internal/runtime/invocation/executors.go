@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/httptool"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -22,7 +23,7 @@ var inProcess = map[v1alpha1.ToolExecutor]executor.Executor{
 // process returns the resources of the Runner that executors may use.
 func (run *Runner) process() executor.Process {
 	return executor.Process{
-		Clock: run.Clock, Egress: run.Egress, Secrets: run.Secrets, Records: run.Records, Account: run.Account,
+		Clock: run.Clock, Egress: run.Egress, Secrets: run.Secrets, Account: run.Account,
 	}
 }
 
@@ -31,17 +32,29 @@ func (run *Runner) prepare(
 	ctx context.Context, e executor.Executor, t turnstate.Turn, c Call,
 ) (executor.Work, error) {
 	return e.Prepare(ctx, run.process(), executor.Call{
-		Session:      t.Session,
-		Turn:         t.Ref,
-		Cause:        causeOf(t, c.Call.ID),
-		Call:         c.Call,
-		Arguments:    c.Arguments,
-		Definition:   c.Definition,
-		Network:      c.Network,
-		InitialFiles: c.InitialFiles,
-		TraceParent:  t.TraceParent(c.Call.ID),
-		Claimed:      func(ctx context.Context) (bool, error) { return run.claimed(ctx, t, c) },
+		Session:     t.Session,
+		Turn:        t.Ref,
+		Cause:       causeOf(t, c.Call.ID),
+		Call:        c.Call,
+		Arguments:   c.Arguments,
+		Definition:  c.Definition,
+		Network:     c.Network,
+		Files:       run.Files(t, c.InitialFiles),
+		TraceParent: t.TraceParent(c.Call.ID),
+		Claimed:     func(ctx context.Context) (bool, error) { return run.claimed(ctx, t, c) },
 	})
+}
+
+// Files returns those of the Session of a Turn; nil where no process stores any. initial reads the files that the Session
+// begins with; nil if it begins without files.
+func (run *Runner) Files(
+	t turnstate.Turn, initial func(context.Context) ([]sessionfs.Initial, error),
+) *sessionfs.FS {
+	if run.Records == nil {
+		return nil
+	}
+	of := sessionfs.Session{Namespace: t.Session.Namespace, Name: t.Session.Name, UID: t.Session.UID}
+	return sessionfs.New(run.Records, of, initial)
 }
 
 // causeOf identifies a call to the stores of its Session. The ordinal at which its step was opened grows from step to

@@ -23,14 +23,20 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// hookRunner runs the hooks of the open step.
-func (run *Runner) hookRunner(t turnstate.Turn, step int32) *hook.Runner {
+// hookRunner runs the hooks of a step, which was opened at an ordinal of the journal.
+func (run *Runner) hookRunner(t turnstate.Turn, c turnstate.Config, step int32, openedAt int64) *hook.Runner {
 	return &hook.Runner{
-		Executors: run.Hooks, Now: run.Clock,
+		Executors: run.Hooks, Now: run.Clock, Files: run.Files(t, InitialFiles(c)),
 		Identity: hook.Identity{
-			Namespace: t.Session.Namespace, Session: t.Session.UID, Turn: t.Ref.UID, Step: step, Agent: t.Agent,
+			Namespace: t.Session.Namespace, Session: t.Session.UID, Turn: t.Ref.UID, Step: step, OpenedAt: openedAt,
+			Agent: t.Agent,
 		},
 	}
+}
+
+// openHooks runs the hooks of the open step.
+func (run *Runner) openHooks(t turnstate.Turn, c turnstate.Config) *hook.Runner {
+	return run.hookRunner(t, c, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
 }
 
 // prompt returns what the hooks of the Turn have made of its message (HOOK-17, HOOK-18): nil without any. They run
@@ -44,7 +50,7 @@ func (run *Runner) prompt(
 	}
 	if known == nil && len(hook.Of(c.Hooks, hook.UserPromptSubmit)) > 0 {
 		text := t.Original().PlainText()
-		result, err := run.hookRunner(t, t.Step()).Prompt(ctx, c.Hooks, text)
+		result, err := run.openHooks(t, c).Prompt(ctx, c.Hooks, text)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -225,7 +231,7 @@ func (run *Runner) decide(
 	ctx, cancel := hook.WithStepBudget(ctx)
 	defer cancel()
 	decisions := map[string]hook.CallResult{}
-	hooks := run.hookRunner(t, t.Step())
+	hooks := run.openHooks(t, c)
 	for _, call := range hookable(r) {
 		result, err := hooks.Before(ctx, c.Hooks, hookCall(call))
 		if err != nil {

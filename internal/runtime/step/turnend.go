@@ -38,7 +38,7 @@ func endsCalls(closed *journal.Closed) bool {
 // has ended: then it must be called again. If the journal accepts no record, that is logged: no hook keeps a Turn from
 // ending.
 func (run *Runner) EndHooks(
-	ctx context.Context, t turnstate.Turn, hooks []hook.Spec, last *journal.Closed,
+	ctx context.Context, t turnstate.Turn, c turnstate.Config, last *journal.Closed,
 ) error {
 	t.Ref = last.Turn
 	known, err := run.Log.Ended(ctx, t.Session, last)
@@ -46,7 +46,8 @@ func (run *Runner) EndHooks(
 		return err
 	}
 	data := map[string]bool{"success": last.Transition.Phase == v1alpha1.TurnPhaseSucceeded}
-	records, err := run.hookRunner(t, last.Step).Advise(ctx, hooks, hook.TurnEnd, data)
+	// What they write comes after all that the last step has written, and before the next Turn.
+	records, err := run.hookRunner(t, c, last.Step, last.Ordinal).Advise(ctx, c.Hooks, hook.TurnEnd, data)
 	if err != nil {
 		return err
 	}

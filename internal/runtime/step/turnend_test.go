@@ -76,7 +76,7 @@ func TestHooksAtTheEndOfATurn(t *testing.T) {
 				return
 			}
 			before := b.ordinals()
-			if err := b.EndHooks(t.Context(), turn, c.Hooks, closed); err != nil {
+			if err := b.EndHooks(t.Context(), turn, c, closed); err != nil {
 				t.Fatal(err)
 			}
 			if len(d.ran) != 1 || !strings.Contains(d.ran[0], `"data":`+test.data) ||
@@ -110,13 +110,13 @@ func TestHooksAtTheEndThatAreRecordedDoNotRunAgain(t *testing.T) {
 	_, closed := b.reason(newTurn("one"), c)
 	cut, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := b.EndHooks(cut, newTurn("one"), c.Hooks, closed); !errors.Is(err, context.Canceled) {
+	if err := b.EndHooks(cut, newTurn("one"), c, closed); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a process that ends returns %v", err)
 	}
 	for range 2 {
 		next := onStore(t, store)
 		next.Hooks.CEL = d
-		if err := next.EndHooks(t.Context(), newTurn("one"), c.Hooks, closed); err != nil {
+		if err := next.EndHooks(t.Context(), newTurn("one"), c, closed); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestAJournalThatAcceptsNothingDoesNotKeepATurnFromEnding(t *testing.T) {
 	_, closed := b.reason(newTurn("one"), c)
 	full := newTurn("one")
 	full.Session.Limit = 1000
-	if err := b.EndHooks(t.Context(), full, c.Hooks, closed); err != nil {
+	if err := b.EndHooks(t.Context(), full, c, closed); err != nil {
 		t.Fatal(err)
 	}
 	if end, err := b.Log.Ended(t.Context(), session, closed); err != nil || end != nil || len(d.ran) != 1 {

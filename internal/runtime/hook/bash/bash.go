@@ -16,31 +16,9 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 )
-
-// Files are the files of a Session, by absolute paths within it. A nil Files has none, and scripts can keep none.
-type Files interface {
-	// List returns all files and directories, without content.
-	List(ctx context.Context, of hook.Identity) ([]File, error)
-	// Read returns the content of a file.
-	Read(ctx context.Context, of hook.Identity, name string) ([]byte, error)
-	// Apply makes changes, all of them or none. A key that was applied before changes nothing.
-	Apply(ctx context.Context, of hook.Identity, key string, changes []Change) error
-}
-
-// File is a file or a directory of a Session.
-type File struct {
-	Path          string
-	Dir, ReadOnly bool
-	Size          int64
-}
-
-// Change is a file that a script has written or deleted, or a directory that it has created.
-type Change struct {
-	Path         string
-	Deleted, Dir bool
-	Content      []byte
-}
 
 // Processes run scripts: *Pool, and InProcess in tests.
 type Processes interface {
@@ -56,8 +34,6 @@ type Processes interface {
 type Executor struct {
 	// Processes run the scripts.
 	Processes Processes
-	// Files are those of the Sessions; nil for none.
-	Files Files
 }
 
 // Check returns why a script is not valid; nil if it is.
@@ -67,18 +43,21 @@ func Check(b *hook.Bash) error {
 
 // Run implements hook.Executor.
 func (e *Executor) Run(ctx context.Context, c hook.Call) hook.Outcome {
-	request, err := e.request(ctx, c)
-	if err != nil {
-		return hook.Fail("%v", err)
+	var files *sessionfs.Snapshot
+	if c.Files != nil {
+		var err error
+		if files, err = c.Files.Snapshot(ctx); err != nil {
+			return hook.Fail("reading the files of the Session: %v", err)
+		}
 	}
 	read := func(ctx context.Context, name string) ([]byte, error) {
 		inside, ok := strings.CutPrefix(name, shell.Workspace)
-		if e.Files == nil || !ok {
+		if files == nil || !ok {
 			return nil, fmt.Errorf("%s does not exist", name)
 		}
-		return e.Files.Read(ctx, c.Identity, inside)
+		return files.Read(ctx, inside)
 	}
-	result, err := e.Processes.Run(ctx, c.Identity.Namespace, c.Spec.TimeoutOrDefault(), request, read)
+	result, err := e.Processes.Run(ctx, c.Identity.Namespace, c.Spec.TimeoutOrDefault(), request(c, files), read)
 	if err != nil {
 		return hook.Fail("%v", err)
 	}
@@ -86,52 +65,48 @@ func (e *Executor) Run(ctx context.Context, c hook.Call) hook.Outcome {
 	if outcome.Decision == hook.Failed {
 		return outcome
 	}
-	if err := e.apply(ctx, c, result.Changes); err != nil {
+	if err := commit(ctx, c, files, result.Changes); err != nil {
 		return hook.Fail("writing the files of the script: %v", err)
 	}
 	return outcome
 }
 
 // request is what the process needs to run the script.
-func (e *Executor) request(ctx context.Context, c hook.Call) (shell.Request, error) {
+func request(c hook.Call, files *sessionfs.Snapshot) shell.Request {
 	name := payloadPath(c.Spec.ID)
 	r := shell.Request{
 		Command: c.Spec.Bash.Command, Env: environment(c, name), TimeoutMillis: c.Spec.TimeoutOrDefault().Milliseconds(),
 		Files: []shell.File{{Path: name, Content: c.Payload, Here: true}},
 	}
-	if e.Files == nil {
-		return r, nil
+	if files == nil {
+		return r
 	}
-	files, err := e.Files.List(ctx, c.Identity)
-	if err != nil {
-		return r, fmt.Errorf("listing the files of the Session: %w", err)
-	}
-	for _, f := range files {
+	for _, f := range files.Infos() {
 		r.Files = append(r.Files, shell.File{
-			Path: path.Join(shell.Workspace, path.Clean("/"+f.Path)), Dir: f.Dir, ReadOnly: f.ReadOnly, Size: f.Size,
+			Path: shell.Workspace + f.Path, Dir: f.IsDirectory, ReadOnly: f.IsReadOnly, Size: f.Size,
 		})
 	}
-	return r, nil
+	return r
 }
 
-// apply makes the changes of a script to the files of its Session.
-func (e *Executor) apply(ctx context.Context, c hook.Call, changes []shell.Change) error {
+// commit makes the changes of a script to the files of its Session.
+func commit(ctx context.Context, c hook.Call, files *sessionfs.Snapshot, changes []shell.Change) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	if e.Files == nil {
+	if files == nil {
 		return fmt.Errorf("the Session has no files: write to %s instead", shell.Home)
 	}
-	all := make([]Change, len(changes))
+	all := make([]sessionfs.Change, len(changes))
 	for i, change := range changes {
 		// The process that reports the path has run a script of a tenant.
 		inside, ok := strings.CutPrefix(path.Clean(change.Path), shell.Workspace+"/")
 		if !ok {
 			return fmt.Errorf("%s is not a file of the Session", change.Path)
 		}
-		all[i] = Change{Path: "/" + inside, Deleted: change.Deleted, Dir: change.Dir, Content: change.Content}
+		all[i] = sessionfs.Change{Path: "/" + inside, Deleted: change.Deleted, Dir: change.Dir, Content: change.Content}
 	}
-	return e.Files.Apply(ctx, c.Identity, c.Key, all)
+	return files.Commit(ctx, record.Cause{Step: c.Identity.OpenedAt, Key: "hook/" + c.Key}, all)
 }
 
 // payloadPath is where the script finds the payload (HOOK-12).

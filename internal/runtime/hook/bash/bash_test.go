@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	goruntime "runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,9 +31,9 @@ func newPool(t testing.TB) *Pool {
 	return pool
 }
 
-func newExecutor(t testing.TB, files Files) *Executor {
+func newExecutor(t testing.TB) *Executor {
 	t.Helper()
-	return &Executor{Processes: newPool(t), Files: files}
+	return &Executor{Processes: newPool(t)}
 }
 
 func call(command string, env ...hook.Variable) hook.Call {
@@ -55,22 +53,15 @@ func call(command string, env ...hook.Variable) hook.Call {
 // result runs a script and returns its standard output, which a script wraps as the reason of a block.
 func result(t *testing.T, e *Executor, command string) string {
 	t.Helper()
-	out, err := e.Processes.Run(t.Context(), "ns", hook.DefaultTimeout, must(e.request(t.Context(), call(command))), nil)
+	out, err := e.Processes.Run(t.Context(), "ns", hook.DefaultTimeout, request(call(command), nil), nil)
 	if err != nil {
 		return "error: " + err.Error()
 	}
 	return fmt.Sprintf("%s%s[%d]", out.Stdout, out.Stderr, out.Exit)
 }
 
-func must(r shell.Request, err error) shell.Request {
-	if err != nil {
-		panic(err)
-	}
-	return r
-}
-
 func TestAScriptDecides(t *testing.T) {
-	e := newExecutor(t, nil)
+	e := newExecutor(t)
 	for name, test := range map[string]struct {
 		command string
 		want    hook.Outcome
@@ -105,7 +96,7 @@ func TestAScriptDecides(t *testing.T) {
 
 // Rules: HOOK-12.
 func TestTheEnvironmentOfAScript(t *testing.T) {
-	e := newExecutor(t, nil)
+	e := newExecutor(t)
 	c := call(`echo "$HOME $SHELL $WORKSPACE $PWD $CAPSTAN_HOOK_EVENT $EVERRUNS_HOOK_ID $EVERRUNS_HOOK_SESSION_ID \
 $EVERRUNS_HOOK_TURN_ID $EVERRUNS_HOOK_TOOL_NAME $CAPSTAN_HOOK_TOOL_CALL_ID $OWN" >&2; ls .hooks >&2; exit 1`,
 		hook.Variable{Name: "OWN", Value: "1"}, hook.Variable{Name: "EVERRUNS_HOOK_ID", Value: "mine"})
@@ -120,7 +111,7 @@ $EVERRUNS_HOOK_TURN_ID $EVERRUNS_HOOK_TOOL_NAME $CAPSTAN_HOOK_TOOL_CALL_ID $OWN"
 }
 
 func TestCommands(t *testing.T) {
-	e := newExecutor(t, NewMemory(nil))
+	e := newExecutor(t)
 	for command, want := range map[string]string{
 		`printf 'b\na\na\n' | sort | uniq -c | tr -d ' '`:                                  "2a\n1b\n[0]",
 		`printf '3\n10\n' | sort -rn | head -n 1`:                                          "10\n[0]",
@@ -158,48 +149,15 @@ EOF`: "here\ndoc\n[0]",
 	}
 }
 
-func TestWhatAScriptWritesIsAppliedOnceOrNotAtAll(t *testing.T) {
-	files := NewMemory(map[string]string{"/notes.md": "one\n", "/old": "x"})
-	e := newExecutor(t, files)
-	state := func() string {
-		var all []string
-		for _, name := range slices.Sorted(maps.Keys(files.files)) {
-			all = append(all, name+"="+string(files.files[name].Content))
-		}
-		return strings.Join(all, " ")
-	}
-	const before = "/notes.md=one\n /old=x"
-	for name, command := range map[string]string{
-		"its output is invalid":  `echo two >> notes.md; echo no JSON`,
-		"it exceeds its limits":  `echo two >> notes.md; while :; do :; done`,
-		"it has nothing to keep": `echo a > /tmp/a; echo b > ~/b; echo c > .hooks/c`,
-	} {
-		if outcome := e.Run(t.Context(), call(command)); state() != before {
-			t.Errorf("%s: %q leaves %q", name, outcome, state())
-		}
-	}
-	write := call(`echo two >> notes.md; mkdir d; echo new > d/n; rm old; exit 1`)
-	for range 2 {
-		if outcome := e.Run(t.Context(), write); outcome.Decision != hook.Block {
-			t.Fatalf("it yields %q", outcome)
-		}
-		if want := "/d= /d/n=new\n /notes.md=one\ntwo\n"; state() != want {
-			t.Errorf("it leaves %q, want %q", state(), want)
-		}
-		write.Spec.Bash.Command = `echo three >> notes.md`
-		write.Spec.Bash.Command = `echo two >> notes.md; exit 1`
-	}
-	none := newExecutor(t, nil)
-	if outcome := none.Run(t.Context(), call(`echo a > a`)); outcome.Decision != hook.Failed {
-		t.Errorf("without files it yields %q", outcome)
-	}
-}
-
 // Each attempt is refused, or ends in time and in memory. Each runs in a process of its own, so that the next one finds
 // nothing of it.
 // Rules: HOOK-13.
 func TestNoScriptEscapes(t *testing.T) {
-	e := newExecutor(t, NewMemory(map[string]string{"/f": "content"}))
+	e := newExecutor(t)
+	files, err := newFiles(map[string]string{"/f": "content"}).Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	secret := t.TempDir() + "/secret"
 	if err := os.WriteFile(secret, []byte("the secret of the host"), 0o600); err != nil {
 		t.Fatal(err)
@@ -343,7 +301,7 @@ func TestNoScriptEscapes(t *testing.T) {
 				peak := make(chan int64, 1)
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() { peak <- watchMemory(ctx) }()
-				out, err := e.Processes.Run(t.Context(), "ns", c.Spec.Timeout, must(e.request(t.Context(), c)),
+				out, err := e.Processes.Run(t.Context(), "ns", c.Spec.Timeout, request(c, files),
 					func(context.Context, string) ([]byte, error) { return []byte("content"), nil })
 				took := time.Since(begin)
 				cancel()

@@ -5,7 +5,6 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
-	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
 )
@@ -22,7 +21,7 @@ func (Executor) Prepare(_ context.Context, p executor.Process, c executor.Call) 
 		Abandoned: tool.CallAbandoned(),
 		Do: func(ctx context.Context) (tool.Outcome, error) {
 			return builtin.Run(ctx, c.Definition, c.Call, builtin.Call{
-				Arguments: tool.ArgumentsOrEmpty(c.Arguments), Now: p.Clock(), Cause: c.Cause, Files: files(p, c),
+				Arguments: tool.ArgumentsOrEmpty(c.Arguments), Now: p.Clock(), Cause: c.Cause, Files: c.Files,
 				Fetch: fetch(p, c),
 			})
 		},
@@ -39,13 +38,4 @@ func fetch(p executor.Process, c executor.Call) func(context.Context, egress.Req
 		request.Permits = c.Network.Permits
 		return p.Egress.Do(ctx, request)
 	}
-}
-
-// files returns those of the Session of a call; nil where no process stores any.
-func files(p executor.Process, c executor.Call) *sessionfs.FS {
-	if p.Records == nil {
-		return nil
-	}
-	of := sessionfs.Session{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID}
-	return sessionfs.New(p.Records, of, c.InitialFiles)
 }

@@ -42,8 +42,6 @@ type Process struct {
 	Egress *egress.Client
 	// Secrets reads the Secrets that tools refer to.
 	Secrets credential.Reader
-	// Records has the stores of Sessions, such as their files; nil for none.
-	Records record.Store
 	// Account is the user name of the process at the API server, for instructions in messages.
 	Account string
 }
@@ -63,8 +61,8 @@ type Call struct {
 	Definition *definition.Definition
 	// Network is the list of destinations that the call may reach.
 	Network config.NetworkAccess
-	// InitialFiles reads the files that the Session begins with; nil if it begins without files.
-	InitialFiles func(context.Context) ([]sessionfs.Initial, error)
+	// Files are those of the Session; nil where no process stores any.
+	Files *sessionfs.FS
 	// TraceParent is the W3C trace context of the call.
 	TraceParent string
 	// Claimed reports whether the call is claimed in the journal. The outcome of a claimed call follows from the
