@@ -44,8 +44,8 @@ func (r *Runtime) LoadContext(ctx context.Context, session string) (*Context, er
 	return r.contextOf(ctx, of, resolved)
 }
 
-// Inspect is LoadContext also for a Session that cannot be used: Problem and Message of the result are what is missing
-// or wrong. It is an error if the Session is missing.
+// Inspect is LoadContext also for a Session that cannot be used: Problem and Message of the result have the reason. It
+// is an error if the Session is missing.
 func (r *Runtime) Inspect(ctx context.Context, session string) (*Context, error) {
 	of, err := r.session(session)
 	if err != nil {

@@ -339,7 +339,7 @@ func (p *process) cancel(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// hooksOf are the hooks that the journal has, with what became of them.
+// hooksOf are the hooks in the journal, with their outcomes.
 func hooksOf(ctx context.Context, log *journal.Log, steps []*journal.Closed, of journal.Session) []string {
 	GinkgoHelper()
 	var hooks []string

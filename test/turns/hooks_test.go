@@ -73,7 +73,7 @@ var _ = Describe("A hook", func() {
 	// Rules: TURN-16, HOOK-16.
 	It("at the end of a Turn runs before the next Turn begins, whatever the Turn has come to", func(ctx context.Context) {
 		s := newSite(responds(`{"decision": "block", "reason": "too late"}`))
-		told := func() []string {
+		payloads := func() []string {
 			var all []string
 			for _, r := range s.requests() {
 				var payload hook.Payload
@@ -108,7 +108,7 @@ var _ = Describe("A hook", func() {
 			want = append(want, "turn_end "+string(turn.UID)+` {"success":false}`)
 			end()
 			expectReleased(ctx, namespace, "demo")
-			Expect(told()).To(Equal(want))
+			Expect(payloads()).To(Equal(want))
 		}
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveFailed("Cancelled"))
 	})

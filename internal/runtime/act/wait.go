@@ -31,7 +31,7 @@ const (
 )
 
 // Withhold keeps a call back for which a Secret is missing, and shows that in its status. It returns when to look
-// again, if nothing tells the process about new Secrets.
+// again, if the process is not notified of new Secrets.
 func (s *Step) Withhold(call *v1alpha1.ToolCall, missing *MissingSecret, now time.Time) time.Time {
 	row := s.Row(call.ID)
 	row.MissingSecret, row.secretCheckPause = missing, min(max(2*row.secretCheckPause, firstSecretCheck), lastSecretCheck)

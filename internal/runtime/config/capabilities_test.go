@@ -45,7 +45,7 @@ func TestCapabilitiesBringThoseThatTheyDependOn(t *testing.T) {
 		uses   []capability.Use
 		tools  string
 		reason string
-		says   []string
+		parts  []string
 	}{
 		"a dependency precedes": {
 			uses:  used("stateless_todo_list", "test_upper"),
@@ -61,30 +61,30 @@ func TestCapabilitiesBringThoseThatTheyDependOn(t *testing.T) {
 		"a cycle": {
 			uses: used("current_time", "test_round"), tools: "get_current_time test_trip_tool test_round_tool",
 			reason: v1alpha1.ReasonCapabilityInvalid,
-			says:   []string{`Capability "test_round" depends on itself (test_round -> test_trip -> test_round).`},
+			parts:  []string{`Capability "test_round" depends on itself (test_round -> test_trip -> test_round).`},
 		},
 		"a dependency that does not exist": {
 			uses: used("test_torn"), tools: "test_torn_tool", reason: v1alpha1.ReasonCapabilityNotFound,
-			says: []string{"no capability of these names: test_nowhere."},
+			parts: []string{"no capability of these names: test_nowhere."},
 		},
 		"a configuration that violates the schema": {
 			uses:   []capability.Use{{ID: "current_time", Config: `{"zone":"UTC"}`}, {ID: "stateless_todo_list"}},
 			tools:  "write_todos",
 			reason: v1alpha1.ReasonCapabilityInvalid,
-			says:   []string{`Capability "current_time" has an invalid config: it does not match the schema:`, "zone"},
+			parts:  []string{`Capability "current_time" has an invalid config: it does not match the schema:`, "zone"},
 		},
 		"a configuration with a wrong value": {
 			uses:   []capability.Use{{ID: "current_time", Config: `{"timezone":"Mars/Olympus"}`}},
 			reason: v1alpha1.ReasonCapabilityInvalid,
-			says:   []string{`invalid config: There is no time zone "Mars/Olympus".`},
+			parts:  []string{`invalid config: There is no time zone "Mars/Olympus".`},
 		},
 		"a configuration where there is none": {
 			uses:   []capability.Use{{ID: "stateless_todo_list", Config: `{}`}},
-			reason: v1alpha1.ReasonCapabilityInvalid, says: []string{"the capability has no configuration"},
+			reason: v1alpha1.ReasonCapabilityInvalid, parts: []string{"the capability has no configuration"},
 		},
 		"a configuration that is too large": {
 			uses:   []capability.Use{{ID: "current_time", Config: `{"timezone":"` + strings.Repeat("x", 2048) + `"}`}},
-			reason: v1alpha1.ReasonCapabilityInvalid, says: []string{"more than 2048 bytes"},
+			reason: v1alpha1.ReasonCapabilityInvalid, parts: []string{"more than 2048 bytes"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestCapabilitiesBringThoseThatTheyDependOn(t *testing.T) {
 			if reason != test.reason {
 				t.Errorf("the reason is %q (%s), want %q", reason, message, test.reason)
 			}
-			for _, part := range test.says {
+			for _, part := range test.parts {
 				if !strings.Contains(message, part) {
 					t.Errorf("the message %q does not contain %q", message, part)
 				}

@@ -91,64 +91,65 @@ func TestProblem(t *testing.T) {
 	for name, test := range map[string]struct {
 		effective Effective
 		reason    string
-		says      []string
+		parts     []string
 	}{
 		"nothing named": {},
 		"all usable":    {effective: Effective{ModelRef: "ready", Tools: []string{"a", "b"}}},
 		"the model is missing": {
 			effective: Effective{ModelRef: "gone", Tools: []string{"lost"}},
-			reason:    v1alpha1.ReasonModelNotFound, says: []string{`Model "gone"`, "Create it", `Tool "lost"`},
+			reason:    v1alpha1.ReasonModelNotFound, parts: []string{`Model "gone"`, "Create it", `Tool "lost"`},
 		},
 		"the model is not ready": {
 			effective: Effective{
 				ModelRef: "slow", Tools: []string{"a"},
-			}, reason: v1alpha1.ReasonModelNotReady, says: []string{`Model "slow"`},
+			}, reason: v1alpha1.ReasonModelNotReady, parts: []string{`Model "slow"`},
 		},
 		"a tool is missing": {
 			effective: Effective{Tools: []string{"a", "lost"}},
-			reason:    v1alpha1.ReasonToolNotFound, says: []string{`Tool "lost"`, "Create it"},
+			reason:    v1alpha1.ReasonToolNotFound, parts: []string{`Tool "lost"`, "Create it"},
 		},
 		"tools are missing": {
 			effective: Effective{Tools: []string{"lost", "a", "gone"}},
-			reason:    v1alpha1.ReasonToolNotFound, says: []string{"2 Tools", `"lost", "gone"`},
+			reason:    v1alpha1.ReasonToolNotFound, parts: []string{"2 Tools", `"lost", "gone"`},
 		},
 		"a tool is not ready": {
 			effective: Effective{
 				Tools: []string{"broken"},
-			}, reason: v1alpha1.ReasonToolNotReady, says: []string{`Tool "broken"`},
+			}, reason: v1alpha1.ReasonToolNotReady, parts: []string{`Tool "broken"`},
 		},
 		"tools are not ready": {
 			effective: Effective{Tools: []string{"broken", "torn"}},
-			reason:    v1alpha1.ReasonToolNotReady, says: []string{"2 Tools", `"broken", "torn"`},
+			reason:    v1alpha1.ReasonToolNotReady, parts: []string{"2 Tools", `"broken", "torn"`},
 		},
 		"missing comes before not ready": {
 			effective: Effective{ModelRef: "slow", Tools: []string{"broken", "lost"}},
-			reason:    v1alpha1.ReasonToolNotFound, says: []string{`"lost"`, `"slow"`, `"broken"`},
+			reason:    v1alpha1.ReasonToolNotFound, parts: []string{`"lost"`, `"slow"`, `"broken"`},
 		},
 		"the model comes before the tools": {
 			effective: Effective{
 				ModelRef: "slow", Tools: []string{"broken"},
-			}, reason: v1alpha1.ReasonModelNotReady, says: []string{`"slow"`},
+			}, reason: v1alpha1.ReasonModelNotReady, parts: []string{`"slow"`},
 		},
 		"a tool is not held by the list": {
-			effective: Effective{Tools: []string{"a", "far"}}, reason: v1alpha1.ReasonNetworkAccessUnenforceable, says: []string{
+			effective: Effective{Tools: []string{"a", "far"}}, reason: v1alpha1.ReasonNetworkAccessUnenforceable,
+			parts: []string{
 				`"far"`, "None", "exemptTools",
 			},
 		},
 		"tools are not held by the list": {
 			effective: Effective{
 				Tools: []string{"wide", "far"},
-			}, reason: v1alpha1.ReasonNetworkAccessUnenforceable, says: []string{`"wide", "far"`},
+			}, reason: v1alpha1.ReasonNetworkAccessUnenforceable, parts: []string{`"wide", "far"`},
 		},
 		"not ready comes before not held": {
 			effective: Effective{
 				Tools: []string{"far", "broken"},
-			}, reason: v1alpha1.ReasonToolNotReady, says: []string{`"broken"`},
+			}, reason: v1alpha1.ReasonToolNotReady, parts: []string{`"broken"`},
 		},
 		"a capability is not known": {
 			effective: Effective{ModelRef: "slow", Capabilities: used("current_time", "flight")},
 			reason:    v1alpha1.ReasonCapabilityNotFound,
-			says: []string{
+			parts: []string{
 				"no capability", "names: flight.", "current_time, session_file_system, stateless_todo_list", `"slow"`,
 			},
 		},
@@ -164,7 +165,7 @@ func TestProblem(t *testing.T) {
 			if reason != test.reason || (reason == "") != (message == "") {
 				t.Fatalf("Problem = %q, %q, want reason %q", reason, message, test.reason)
 			}
-			for _, part := range test.says {
+			for _, part := range test.parts {
 				if !strings.Contains(message, part) {
 					t.Errorf("message %q does not contain %s", message, part)
 				}

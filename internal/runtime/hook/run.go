@@ -70,7 +70,7 @@ type Identity struct {
 	Agent string
 }
 
-// Record is what became of one hook, for the journal and the log.
+// Record is the outcome of one hook, for the journal and the log.
 type Record struct {
 	// Hook is its id.
 	Hook string `json:"hook"`
@@ -218,7 +218,7 @@ func within(ctx context.Context, budget time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, budget, errBudget)
 }
 
-// record is what became of a hook.
+// record returns the Record of a hook.
 func record(s *Spec, o Outcome) Record {
 	return Record{Hook: s.ID, Decision: o.Decision, Reason: excerpt.Of(o.Reason, maxReasonBytes)}
 }

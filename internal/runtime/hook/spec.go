@@ -36,13 +36,13 @@ func (e Event) Matches() bool {
 	return e == PreToolUse || e == PostToolUse
 }
 
-// OnError is what becomes of the message, the call or the result when a hook fails.
+// OnError is the effect of a failed hook on the message, the call or the result.
 type OnError string
 
 const (
 	// OnErrorWarn goes on and records a warning. It is the default.
 	OnErrorWarn OnError = "warn"
-	// OnErrorBlock blocks, as if the hook had said so.
+	// OnErrorBlock blocks, as if the hook had decided to.
 	OnErrorBlock OnError = "block"
 	// OnErrorAllow goes on.
 	OnErrorAllow OnError = "allow"

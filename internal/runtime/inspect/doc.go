@@ -1,3 +1,3 @@
-// Package inspect shows what the next model call of a Session would be made with, and what is missing for it, without
+// Package inspect shows the request of the next model call of a Session, and the objects that it lacks, without
 // making a call. It is pure.
 package inspect

@@ -104,7 +104,7 @@ func (l *Log) KeepResponse(
 	return w.outcome(ctx)
 }
 
-// Ended returns what became of the hooks at the end of a Turn, whose last step is the given one; nil if that is not
+// Ended returns the outcomes of the hooks at the end of a Turn, whose last step is the given one; nil if that is not
 // recorded.
 func (l *Log) Ended(ctx context.Context, s Session, last *Closed) (*HookedEnd, error) {
 	w := l.walk(s, last.Turn.UID, last.Step+1, last.Ordinal+1)
@@ -114,7 +114,7 @@ func (l *Log) Ended(ctx context.Context, s Session, last *Closed) (*HookedEnd, e
 	return w.ended, nil
 }
 
-// KeepEnd records what became of the hooks at the end of a Turn, whose last step is the given one, unless that is
+// KeepEnd records the outcomes of the hooks at the end of a Turn, whose last step is the given one, unless that is
 // recorded already. The error is ErrFull or the error of the store; calling it again is safe.
 func (l *Log) KeepEnd(ctx context.Context, s Session, last *Closed, end HookedEnd) error {
 	w, err := l.writer(ctx, s, last.Turn, last.Step+1, last.Ordinal+1)

@@ -26,7 +26,7 @@ type walk struct {
 	// hooks look at.
 	prompt   *HookedPrompt
 	response hookedResponse
-	// ended is what became of the hooks at the end of the Turn, in the step after its last one.
+	// ended has the outcomes of the hooks at the end of the Turn, in the step after its last one.
 	ended *HookedEnd
 	// ownBytes is the size of the parts that the closing entry makes redundant: those of responses, and of outcomes that
 	// were recorded before the step was complete.

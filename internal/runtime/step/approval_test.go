@@ -30,7 +30,7 @@ func TestACallThatNeedsApprovalIsPinnedAsOneThatWaits(t *testing.T) {
 	strict := guardedTool("strict")
 	strict.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","required":["x"]}`)}
 	strict.Spec.ApprovalTimeout = &metav1.Duration{Duration: time.Minute}
-	b.says(
+	b.responds(
 		"",
 		model.ToolCall{Name: "pay", Arguments: `{"euros": 40}`},
 		model.ToolCall{Name: "strict", Arguments: `{}`},
@@ -67,7 +67,7 @@ func TestACallThatNeedsApprovalIsPinnedAsOneThatWaits(t *testing.T) {
 
 func TestARejectionThatCompletesTheStepIsRecordedWithItsSource(t *testing.T) {
 	b := newBench(t)
-	b.says("", calls(1, "pay")...)
+	b.responds("", calls(1, "pay")...)
 	turn, closed := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
 	acted, err := b.Act(t.Context(), turn, facts{
 		Outcomes: map[string]tool.Outcome{
@@ -98,7 +98,7 @@ func TestARejectionThatCompletesTheStepIsRecordedWithItsSource(t *testing.T) {
 // A process that lags must not record a call as not approved in time if the journal has its approval.
 func TestAnApprovalThatIsInTheLogIsNotClosedOver(t *testing.T) {
 	b := newBench(t)
-	b.says("", calls(1, "pay")...)
+	b.responds("", calls(1, "pay")...)
 	turn, bulk := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
 	ref, _, err := b.Log.Settle(t.Context(), session, turn.Ref, turn.Step(), turn.Progress.Plan.OpenedAtOrdinal,
 		journal.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"})
@@ -123,7 +123,7 @@ func TestAnApprovalThatIsInTheLogIsNotClosedOver(t *testing.T) {
 
 func TestADecisionThatTheLogHasNoRoomForEndsTheTurn(t *testing.T) {
 	b := newBench(t)
-	b.says("", append(calls(1, "pay"), calls(1, "ask")...)...)
+	b.responds("", append(calls(1, "pay"), calls(1, "ask")...)...)
 	turn, bulk := b.reason(newTurn("demo-1"), with(guardedTool("pay"), clientTool("ask")))
 	approve := journal.SettledCall{ID: "1-0", Source: "result-uid", Decision: v1alpha1.DecisionApprove, By: "ann"}
 	full := turn
@@ -150,7 +150,7 @@ func TestADecisionThatTheLogHasNoRoomForEndsTheTurn(t *testing.T) {
 
 func TestADecisionThatIsKeptIsThereForTheNextProcess(t *testing.T) {
 	b := newBench(t)
-	b.says("", calls(1, "pay")...)
+	b.responds("", calls(1, "pay")...)
 	turn, _ := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
 	ref, closed, err := b.Keep(
 		t.Context(),
@@ -189,7 +189,7 @@ func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
 		} {
 			t.Run(name+" while "+state, func(t *testing.T) {
 				b := newBench(t)
-				b.says("", calls(1, "pay")...)
+				b.responds("", calls(1, "pay")...)
 				turn, bulk := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
 				ref, _, err := b.Keep(t.Context(), turn, approve, nil)
 				if err != nil {
@@ -213,7 +213,7 @@ func TestTheEndOfATurnTakesInApprovals(t *testing.T) {
 
 func TestTheEndOfATurnKnowsThatAnApprovedCallWasNotLetGo(t *testing.T) {
 	b := newBench(t)
-	b.says("", calls(1, "pay")...)
+	b.responds("", calls(1, "pay")...)
 	turn, _ := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
 	if _, _, err := b.Keep(
 		t.Context(),

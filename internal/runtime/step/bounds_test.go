@@ -15,7 +15,7 @@ func TestTheArgumentsOfARefusedCallAreCut(t *testing.T) {
 	large := `{"a":"` + strings.Repeat("x", 90<<10) + `"}`
 	strict := jobTool("look")
 	strict.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","additionalProperties":false}`)}
-	b.says("", model.ToolCall{Name: "nowhere", Arguments: large}, model.ToolCall{Name: "look", Arguments: large})
+	b.responds("", model.ToolCall{Name: "nowhere", Arguments: large}, model.ToolCall{Name: "look", Arguments: large})
 	_, closed := b.reason(newTurn("demo-1"), with(strict))
 	for _, call := range closed.Calls {
 		if call.Refusal == "" || len(call.Arguments) > maxLoggedArguments {
@@ -44,7 +44,7 @@ func TestAFullJournalReportsWhichBoundWasReached(t *testing.T) {
 			b := newBench(t)
 			test.options.Clock = b.time.Tick
 			b.Log = journal.New(memory.New(), test.options)
-			b.says(strings.Repeat("x", 3000))
+			b.responds(strings.Repeat("x", 3000))
 			turn := newTurn("demo-1")
 			turn.Session.Limit = test.limit
 			after, _ := b.reason(turn, with())

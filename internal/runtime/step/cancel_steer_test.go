@@ -26,7 +26,7 @@ func TestAMessageThatWasWithdrawnIsNotDelivered(t *testing.T) {
 				other := onStore(t, store.Store)
 				turn := newTurn("demo-1")
 				if act {
-					b.says("", calls(1, "ask")...)
+					b.responds("", calls(1, "ask")...)
 					turn, _ = b.reason(turn, with(clientTool("ask")))
 				}
 				steer := turnstate.Steer{Ref: v1alpha1.JournalTurn{Name: "demo-2", UID: "steer-uid"}, Input: "Delete everything."}
@@ -45,7 +45,7 @@ func TestAMessageThatWasWithdrawnIsNotDelivered(t *testing.T) {
 				if before {
 					store.before = cancel
 				}
-				b.says("Done.")
+				b.responds("Done.")
 				if act {
 					closed, err := b.Act(t.Context(), turn, facts{Outcomes: answeredBy(turn)}.step())
 					if err != nil && before {

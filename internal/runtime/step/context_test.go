@@ -45,7 +45,7 @@ func TestTheStepsOfATurnHaveOneContext(t *testing.T) {
 				if restarts {
 					b = onStore(t, store)
 				}
-				b.says("Let me look.", calls(1, "look")...)
+				b.responds("Let me look.", calls(1, "look")...)
 				var closed *journal.Closed
 				turn, closed = b.reason(turn, edited(prompt, lookTool("Looks "+prompt), jobTool(strings.Repeat("x", i+1))))
 				requests = append(requests, b.asked[len(b.asked)-1])
@@ -69,14 +69,14 @@ func TestTheStepsOfATurnHaveOneContext(t *testing.T) {
 
 func TestTheNextTurnHasTheContextOfItsOwnTime(t *testing.T) {
 	b := newBench(t)
-	b.says("Let me look.", calls(1, "look")...)
+	b.responds("Let me look.", calls(1, "look")...)
 	first, _ := b.reason(newTurn("demo-1"), edited("Be brief.", lookTool("Looks.")))
-	b.says("Done.")
+	b.responds("Done.")
 	_, closed := b.reason(b.looked(first), edited("Be verbose.", lookTool("Looks.")))
 
 	second := newTurn("demo-2")
 	second.Ref.UID, second.Progress = "turn-2-uid", plan.Begin(closed.Ordinal+1, closed.Time)
-	b.says("Let me look.", calls(1, "look")...)
+	b.responds("Let me look.", calls(1, "look")...)
 	second, closed = b.reason(second, edited("Be verbose.", lookTool("Looks.")))
 	if got := b.asked[len(b.asked)-1].SystemPrompt; !strings.Contains(got, "Be verbose.") {
 		t.Errorf("the next Turn has the system prompt %q", got)
@@ -86,16 +86,16 @@ func TestTheNextTurnHasTheContextOfItsOwnTime(t *testing.T) {
 	}
 
 	// A Turn with the same context adds its digest alone.
-	b.says("Done.")
+	b.responds("Done.")
 	_, closed = b.reason(b.looked(second), edited("Be verbose.", lookTool("Looks.")))
 	third := newTurn("demo-3")
 	third.Ref.UID, third.Progress = "turn-3-uid", plan.Begin(closed.Ordinal+1, closed.Time)
-	b.says("Let me look.", calls(1, "look")...)
+	b.responds("Let me look.", calls(1, "look")...)
 	third, closed = b.reason(third, edited("Be verbose.", lookTool("Looks.")))
 	if closed.Context == nil || len(closed.Context.Content) > 0 {
 		t.Errorf("a Turn with the same context records %+v", closed.Context)
 	}
-	b.says("Done.")
+	b.responds("Done.")
 	b.reason(b.looked(third), edited("Be silent."))
 	if got := b.asked[len(b.asked)-1].SystemPrompt; !strings.Contains(got, "Be verbose.") {
 		t.Errorf("its second step has the system prompt %q", got)
@@ -113,13 +113,13 @@ func TestATurnOfOneStepRecordsNoContext(t *testing.T) {
 // TestALargeContextIsRenderedAnew holds the bound on what is kept and read back.
 func TestALargeContextIsRenderedAnew(t *testing.T) {
 	b := newBench(t)
-	b.says("Let me look.", calls(1, "look")...)
+	b.responds("Let me look.", calls(1, "look")...)
 	large := edited(strings.Repeat("x", 1<<20), lookTool("Looks."))
 	turn, closed := b.reason(newTurn("demo-1"), large)
 	if closed.Context != nil {
 		t.Errorf("%d bytes are recorded", len(closed.Context.Content))
 	}
-	b.says("Done.")
+	b.responds("Done.")
 	b.reason(b.looked(turn), edited("Be brief.", lookTool("Looks.")))
 	if got := b.asked[1].SystemPrompt; !strings.Contains(got, "Be brief.") {
 		t.Errorf("the second request has %d bytes of system prompt", len(got))

@@ -114,7 +114,7 @@ func TestTheCostOfAResponseThatWasCutOffIsUnknown(t *testing.T) {
 func (b *bench) iterate(turn turnstate.Turn, prices ...*v1alpha1.ModelPrice) turnstate.Turn {
 	b.t.Helper()
 	c := with(jobTool("look"))
-	b.says("I look.", calls(1, "look")...)
+	b.responds("I look.", calls(1, "look")...)
 	for _, price := range prices {
 		c.Model.Spec.Price = price
 		turn, _ = b.reason(turn, c)

@@ -31,7 +31,7 @@ func succeeded(text string) tool.Outcome {
 // acting is a Turn whose open step has a Job call 1-0 and a client call 1-1.
 func (b *bench) acting() (turnstate.Turn, []journal.PlannedCall) {
 	b.t.Helper()
-	b.says("", append(calls(1, "work"), calls(1, "ask")...)...)
+	b.responds("", append(calls(1, "work"), calls(1, "ask")...)...)
 	turn, closed := b.reason(newTurn("demo-1"), with(jobTool("work"), clientTool("ask")))
 	return turn, planned(closed)
 }
@@ -88,7 +88,7 @@ func TestACallWithoutAResultIsRepairedInThePrompt(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.expectTypes(closed.Events, "act.started tool.started tool.completed act.completed")
-	b.says("Well.")
+	b.responds("Well.")
 	_, closed = b.reason(after(turn, closed), with())
 	b.expectTypes(
 		closed.Events,
@@ -302,7 +302,7 @@ func TestAFullJournalEndsTheTurnAndStatesWhatToDo(t *testing.T) {
 	b := newBench(t)
 	turn := newTurn("demo-1")
 	turn.Session.Limit = 4 << 10
-	b.says(strings.Repeat("long ", 2000))
+	b.responds(strings.Repeat("long ", 2000))
 	closed, err := b.Reason(t.Context(), turn, with())
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func newScenario(t *testing.T) *scenario {
 	b.pausing()
 	s := &scenario{bench: b, turn: newTurn("demo-1")}
 	s.turn.Agent = "helper"
-	s.says("Hello.")
+	s.responds("Hello.")
 	return s
 }
 
@@ -59,7 +59,7 @@ func (s *scenario) takes(answer func(model.Request) (*model.Response, error)) {
 	}
 }
 
-func (s *scenario) says(text string, calls ...model.ToolCall) {
+func (s *scenario) responds(text string, calls ...model.ToolCall) {
 	s.takes(func(r model.Request) (*model.Response, error) {
 		n := int64(len(s.asked))
 		return &model.Response{
@@ -133,7 +133,7 @@ func (s *scenario) asksForTools() turnstate.Config {
 	s.t.Helper()
 	c := with(jobTool("work"), clientTool("ask"))
 	c.Model = priced(named("big"), "USD", "2", "10")
-	s.says(
+	s.responds(
 		"Let me see.",
 		model.ToolCall{
 			ProviderID: "p0",
@@ -153,7 +153,7 @@ var scenarios = map[string]func(s *scenario){
 	"tools": func(s *scenario) {
 		c := s.asksForTools()
 		s.acts()
-		s.says("It is 42.")
+		s.responds("It is 42.")
 		s.reasons(c)
 	},
 	"refusal": func(s *scenario) {
@@ -170,11 +170,11 @@ var scenarios = map[string]func(s *scenario){
 	"limit-of-iterations": func(s *scenario) {
 		c := with(jobTool("work"))
 		c.Effective.MaxIterations = 1
-		s.says("Let me see.", calls(1, "work")...)
+		s.responds("Let me see.", calls(1, "work")...)
 		s.reasons(c)
 	},
 	"calls-that-are-refused": func(s *scenario) {
-		s.says(
+		s.responds(
 			"",
 			model.ToolCall{ProviderID: "p0", Name: "nothing", Arguments: `{}`},
 			model.ToolCall{Name: "work", Arguments: `{"a":1,"a":2}`},
@@ -202,7 +202,7 @@ var scenarios = map[string]func(s *scenario){
 		results := s.results()
 		results.Outcomes["1-2"] = act.NoClientOutcome()
 		s.closes(s.Act(s.t.Context(), s.turn, results.step()))
-		s.says("Well.")
+		s.responds("Well.")
 		s.reasons(c)
 	},
 	"steer": func(s *scenario) {
@@ -243,7 +243,7 @@ var scenarios = map[string]func(s *scenario){
 	},
 	"journal-full": func(s *scenario) {
 		s.turn.Session.Limit = 4 << 10
-		s.says(strings.Repeat("long ", 2000))
+		s.responds(strings.Repeat("long ", 2000))
 		s.reasons(with())
 	},
 }
@@ -359,7 +359,7 @@ func TestTheRequestForAClientsResultDescribesTheTool(t *testing.T) {
 	long := clientTool("long")
 	long.Spec.Description = strings.Repeat("d", 4096)
 	b := newBench(t)
-	b.says("", append(calls(1, "ask"), calls(1, "long")...)...)
+	b.responds("", append(calls(1, "ask"), calls(1, "long")...)...)
 	_, closed := b.reason(newTurn("demo-1"), with(clientTool("ask"), long))
 	last := closed.Events[len(closed.Events)-1]
 	requested, err := event.Decode[event.ToolCallRequested](last)

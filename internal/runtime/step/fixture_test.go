@@ -74,12 +74,12 @@ func onStore(t *testing.T, store journal.Store) *bench {
 		},
 		Validator: inputschema.NewValidator(),
 	}
-	b.says("Hello.")
+	b.responds("Hello.")
 	return b
 }
 
-// says makes the model respond with a text and calls.
-func (b *bench) says(text string, calls ...model.ToolCall) {
+// responds makes the model respond with a text and calls.
+func (b *bench) responds(text string, calls ...model.ToolCall) {
 	b.answer = func(model.Request) (*model.Response, error) {
 		return &model.Response{
 			Text:         text,

@@ -92,10 +92,10 @@ func (run *Runner) blockPrompt(
 	}
 	message := event.NewErrorMessage(sentence, string(failure.Code), failure.Fields)
 	message.ID = t.ResponseID()
-	said := run.events(t).OutputMessage(event.OutputMessageCompleted{
+	output := run.events(t).OutputMessage(event.OutputMessageCompleted{
 		Message: message, ErrorCode: string(failure.Code), ErrorFields: failure.Fields,
 	})
-	return run.end(ctx, t, turnstate.Failed(failure, sentence), nil, said)
+	return run.end(ctx, t, turnstate.Failed(failure, sentence), nil, output)
 }
 
 // unchecked stands for the hook that has not looked at a message.

@@ -164,7 +164,7 @@ func patchArguments(arguments string) string {
 func TestRewrittenArgumentsRunAndTheModelSeesItsOwn(t *testing.T) {
 	b := newBench(t)
 	b.deciding()
-	b.says("", model.ToolCall{Name: "write", Arguments: `{"path":"/etc/x","n":1}`})
+	b.responds("", model.ToolCall{Name: "write", Arguments: `{"path":"/etc/x","n":1}`})
 	pay := jobTool("write")
 	pay.Spec.Policy = v1alpha1.ToolPolicyRequiresApproval
 	c := withHooks(with(pay), spec(hook.PreToolUse, patchArguments(`{"path":"/tmp/x"}`)))
@@ -195,7 +195,7 @@ func callWithout(call v1alpha1.ToolCall) v1alpha1.ToolCall {
 func TestRewrittenArgumentsAreChecked(t *testing.T) {
 	b := newBench(t)
 	b.deciding()
-	b.says("", model.ToolCall{Name: "write", Arguments: `{"n":1}`})
+	b.responds("", model.ToolCall{Name: "write", Arguments: `{"n":1}`})
 	write := jobTool("write")
 	write.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","properties":{"n":{"type":"integer"}}}`)}
 	c := withHooks(with(write), spec(hook.PreToolUse, patchArguments(`{"n":"x"}`)))
@@ -206,10 +206,10 @@ func TestRewrittenArgumentsAreChecked(t *testing.T) {
 	}
 }
 
-func TestABlockedCallDoesNotRunAndTheModelIsTold(t *testing.T) {
+func TestABlockedCallDoesNotRunAndTheModelReadsTheReason(t *testing.T) {
 	b := newBench(t)
 	d := b.deciding()
-	b.says("", append(calls(2, "write"), calls(1, "ask")...)...)
+	b.responds("", append(calls(2, "write"), calls(1, "ask")...)...)
 	guard := spec(hook.PreToolUse, `{"decision":"block","reason":"not today"}`)
 	c := withHooks(with(jobTool("write"), clientTool("ask")), guard)
 	turn, closed := b.reason(newTurn("one"), c)
@@ -222,14 +222,14 @@ func TestABlockedCallDoesNotRunAndTheModelIsTold(t *testing.T) {
 		t.Errorf("%d hooks ran; the client's call is %+v", len(d.ran), turn.Progress.ToolCalls[2])
 	}
 	if got := planned(closed)[0].Refusal; got != "blocked by pre_tool_use hook: not today" {
-		t.Errorf("the model is told %q", got)
+		t.Errorf("the model reads %q", got)
 	}
 }
 
 func TestAResponseThatNoHookMatchesCostsNoEntry(t *testing.T) {
 	b := newBench(t)
 	d := b.deciding()
-	b.says("", calls(1, "write")...)
+	b.responds("", calls(1, "write")...)
 	other := spec(hook.PreToolUse, `{"decision":"block"}`)
 	other.Matcher.ToolName = "delete"
 	b.reason(newTurn("one"), withHooks(with(jobTool("write")), other))
@@ -242,7 +242,7 @@ func TestAfterACrashTheHooksRunAgainAndTheModelIsNotCalled(t *testing.T) {
 	store := memory.New()
 	b := onStore(t, store)
 	d := b.deciding()
-	b.says("I write.", model.ToolCall{Name: "write", Arguments: `{"path":"` + strings.Repeat("a", 20_000) + `"}`})
+	b.responds("I write.", model.ToolCall{Name: "write", Arguments: `{"path":"` + strings.Repeat("a", 20_000) + `"}`})
 	c := withHooks(with(jobTool("write")), spec(hook.PreToolUse, patchArguments(`{"path":"/tmp/x"}`)))
 	ctx, cancel := context.WithCancel(t.Context())
 	b.Hooks.CEL = runs(func(context.Context, hook.Call) hook.Outcome {

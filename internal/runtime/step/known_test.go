@@ -37,7 +37,7 @@ func TestAnEndTakesInWhatTheJournalHolds(t *testing.T) {
 		for shown, state := range map[string]v1alpha1.ToolCallState{"open": "", "settled": v1alpha1.ToolCallStateSucceeded} {
 			t.Run(name+", shown as "+shown, func(t *testing.T) {
 				b := newBench(t)
-				b.says("", append(calls(1, "ask"), calls(2, "ask")...)...)
+				b.responds("", append(calls(1, "ask"), calls(2, "ask")...)...)
 				turn, _ := b.reason(newTurn("demo-1"), with(clientTool("ask")))
 				at := turn.Progress.Plan.OpenedAtOrdinal
 				for _, call := range []journal.SettledCall{
@@ -118,7 +118,7 @@ func TestAbandonDoesNotDenyACallThatMayHaveRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.says("", calls(1, "pay")...)
+			b.responds("", calls(1, "pay")...)
 			turn, _ := b.reason(newTurn("demo-1"), with(jobTool("pay")))
 			closed, err := b.Abandon(t.Context(), session, turn.Ref, turnstate.Admission{OpenedAtOrdinal: 1}, test.withdraw)
 			if err != nil {

@@ -24,7 +24,7 @@ func (b *bench) waitingTurn() (turnstate.Turn, *act.Step) {
 	work, pay := jobTool("work"), jobTool("pay")
 	work.Spec.SideEffect = v1alpha1.SideEffectPure
 	made := append(calls(2, "work"), calls(1, "pay")...)
-	b.says("", append(made, calls(1, "ask")...)...)
+	b.responds("", append(made, calls(1, "ask")...)...)
 	turn, closed := b.reason(newTurn("demo-1"), with(work, pay, clientTool("ask")))
 	long := strings.Repeat("long text ", 6<<10)
 	known := facts{

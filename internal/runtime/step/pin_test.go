@@ -15,7 +15,7 @@ func TestACallOfAnHTTPToolIsPinned(t *testing.T) {
 	definition := jobTool("ask")
 	definition.Spec.Job, definition.Spec.HTTP = nil, &v1alpha1.HTTPTool{URL: "https://example.org"}
 	definition.Spec.HTTP.Timeout = &metav1.Duration{Duration: 7}
-	b.says("", calls(1, "ask")...)
+	b.responds("", calls(1, "ask")...)
 	turn, _ := b.reason(newTurn("demo-1"), with(definition))
 	c := turn.Progress.ToolCalls[0]
 	if c.Executor != v1alpha1.ToolExecutorHTTP || c.SideEffect != v1alpha1.SideEffectAtMostOnce || c.Attempt != 1 ||
@@ -30,7 +30,7 @@ func TestACallOfABuiltinToolIsPinnedToIt(t *testing.T) {
 	b := newBench(t)
 	c := with()
 	c.Tools = builtin.Definitions("current_time")
-	b.says("", model.ToolCall{Name: "get_current_time", Arguments: `{}`},
+	b.responds("", model.ToolCall{Name: "get_current_time", Arguments: `{}`},
 		model.ToolCall{Name: "get_current_time", Arguments: `{"format": "roman"}`})
 	turn, _ := b.reason(newTurn("demo-1"), c)
 	if asked := b.asked[0].Tools; len(asked) != 1 || asked[0].Name != "get_current_time" || asked[0].Description == "" {

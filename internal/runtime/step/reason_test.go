@@ -67,7 +67,7 @@ func TestAStepThatIsClosedIsAdoptedAndCostsNoModelCall(t *testing.T) {
 	b := onStore(t, store)
 	_, first := b.reason(newTurn("demo-1"), with())
 	other := onStore(t, store)
-	other.says("Something else.")
+	other.responds("Something else.")
 	turn, closed := other.reason(newTurn("demo-1"), with())
 	if len(other.asked) != 0 || !closed.Adopted || closed.Ordinal != first.Ordinal || turn.Progress.Output != "Hello." {
 		t.Errorf("asked %d times, adopted %v, output %q", len(other.asked), closed.Adopted, turn.Progress.Output)
@@ -102,7 +102,7 @@ func TestAFailureOfTheModelIsAnOutcome(t *testing.T) {
 		}
 	}
 	// The next Turn's model does not see the failure (LLM-07).
-	b.says("Fine.")
+	b.responds("Fine.")
 	next := newTurn("demo-2")
 	next.Ref.UID, next.Progress = "uid-2", plan.Begin(closed.Ordinal+1, b.micro())
 	b.reason(next, with())
@@ -165,7 +165,7 @@ func TestCallsArePinnedWithAllThatRunningThemNeeds(t *testing.T) {
 	pure.Spec.SideEffect, pure.Spec.ConcurrencyClass = v1alpha1.SideEffectPure, "db"
 	strict := jobTool("strict")
 	strict.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object","required":["x"]}`)}
-	b.says("Let me see.",
+	b.responds("Let me see.",
 		model.ToolCall{ProviderID: "p", Name: "pure", Arguments: `{"a":1}`},
 		model.ToolCall{Name: "once", Arguments: ``},
 		model.ToolCall{Name: "ask"},
@@ -228,7 +228,7 @@ func TestCallsArePinnedWithAllThatRunningThemNeeds(t *testing.T) {
 
 func TestMoreCallsThanAStepMayHaveAreRefused(t *testing.T) {
 	b := newBench(t)
-	b.says("", calls(tool.MaxCallsPerStep+3, "work")...)
+	b.responds("", calls(tool.MaxCallsPerStep+3, "work")...)
 	turn, closed := b.reason(newTurn("demo-1"), with(jobTool("work")))
 	p := turn.Progress
 	if len(p.ToolCalls) != tool.MaxCallsPerStep || p.Summary.ToolCalls != 67 || p.Summary.SettledToolCalls != 3 {
@@ -263,19 +263,19 @@ func TestMoreCallsThanAStepMayHaveAreRefused(t *testing.T) {
 
 func TestTheTurnWaitsAtOnceWhenAllCallsAreTheClients(t *testing.T) {
 	b := newBench(t)
-	b.says("", calls(2, "ask")...)
+	b.responds("", calls(2, "ask")...)
 	turn, _ := b.reason(newTurn("demo-1"), with(clientTool("ask")))
 	if turn.Progress.Phase != v1alpha1.TurnPhaseWaitingForToolResults {
 		t.Errorf("phase %s", turn.Progress.Phase)
 	}
 	b = newBench(t)
-	b.says("", append(calls(1, "ask"), calls(1, "work")...)...)
+	b.responds("", append(calls(1, "ask"), calls(1, "work")...)...)
 	turn, _ = b.reason(newTurn("demo-1"), with(clientTool("ask"), jobTool("work")))
 	if turn.Progress.Phase != v1alpha1.TurnPhaseAct {
 		t.Errorf("phase %s while a Job is to run", turn.Progress.Phase)
 	}
 	b = newBench(t)
-	b.says("", calls(1, "ask")...)
+	b.responds("", calls(1, "ask")...)
 	follows := newTurn("demo-1")
 	follows.ClientTools = v1alpha1.ClientToolsPolicyFollowHints
 	turn, _ = b.reason(follows, with(clientTool("ask")))
@@ -289,7 +289,7 @@ func TestTheLimitOfIterationsCompletesTheTurnWithTheLastText(t *testing.T) {
 	b := newBench(t)
 	c := with(jobTool("work"))
 	c.Effective.MaxIterations = 2
-	b.says("I will look.", calls(1, "work")...)
+	b.responds("I will look.", calls(1, "work")...)
 	turn, closed := b.reason(newTurn("demo-1"), c)
 	acted, err := b.Act(
 		t.Context(),
@@ -302,7 +302,7 @@ func TestTheLimitOfIterationsCompletesTheTurnWithTheLastText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.says("", calls(1, "work")...)
+	b.responds("", calls(1, "work")...)
 	turn, _ = b.reason(after(turn, acted), c)
 	p := turn.Progress
 	if p.Phase != v1alpha1.TurnPhaseSucceeded || p.Plan.StopReason != v1alpha1.StopReasonMaxTurnRequests ||
@@ -319,7 +319,7 @@ func TestTheRequestCarriesTheTurn(t *testing.T) {
 	c.Effective.SystemPrompt = "Be brief."
 	c.Effective.Tools = append(c.Effective.Tools, "not there")
 	c.Model.Spec.Model = "m-1"
-	b.says("", calls(1, "work")...)
+	b.responds("", calls(1, "work")...)
 	turn, closed := b.reason(newTurn("demo-1"), c)
 	text := "42"
 	acted, err := b.Act(
@@ -333,7 +333,7 @@ func TestTheRequestCarriesTheTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.says("Done.")
+	b.responds("Done.")
 	b.reason(after(turn, acted), c)
 	r := b.asked[1]
 	if r.Model != "m-1" || r.SystemPrompt != "Be brief.\n\n"+event.FenceNote || r.Iteration != 2 ||

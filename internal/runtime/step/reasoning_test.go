@@ -316,7 +316,7 @@ func TestAFilteredMessageDoesNotStopTheTurnsAfterIt(t *testing.T) {
 		t.Fatalf("the plan is %+v", turn.Progress.Plan)
 	}
 	b = onStore(t, store)
-	b.says("Hello.")
+	b.responds("Hello.")
 	next := newTurn("demo-2")
 	next.Ref.UID, next.Progress = "uid-2", plan.Begin(closed.Ordinal+1, b.micro())
 	turn, _ = b.reason(next, with())

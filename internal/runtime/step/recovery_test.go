@@ -341,7 +341,7 @@ func TestAStepThatIsRunAgainInTheSameProcessAsksAgain(t *testing.T) {
 		if _, err := b.Reason(ctx, newTurn("demo-1"), finalizing()); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		b.says("Half an hour.")
+		b.responds("Half an hour.")
 		turn, closed := b.reason(newTurn("demo-1"), finalizing())
 		if turn.Progress.Output != "Half an hour." || turn.Progress.Recovered != "" ||
 			strings.Contains(typesOf(closed.Events), "recovered") {

@@ -23,7 +23,7 @@ func planning(t *testing.T, definition *v1alpha1.Tool, n int, arguments string) 
 	for range n {
 		made = append(made, model.ToolCall{ProviderID: "p", Name: definition.Name, Arguments: arguments})
 	}
-	b.says("", made...)
+	b.responds("", made...)
 	turn, _ := b.reason(newTurn("demo-1"), with(definition))
 	return turn.Progress.ToolCalls
 }

@@ -71,7 +71,7 @@ func TestTheLargestStatusFits(t *testing.T) {
 		for range 2 * tool.MaxCallsPerStep {
 			made = append(made, model.ToolCall{ProviderID: text, Name: text, Arguments: "{}"})
 		}
-		b.says("", made...)
+		b.responds("", made...)
 		turn, closed := b.reason(newTurn("demo-1"), with())
 		worst := turn.Progress.ToolCalls
 		for i := range worst {
@@ -105,7 +105,7 @@ func TestTheLargestStatusFits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.says(text)
+		b.responds(text)
 		turn, _ = b.reason(after(turn, acted), with())
 		if turn.Progress.Output == "" || len(turn.Progress.ToolCalls) != tool.MaxCallsPerStep {
 			t.Fatalf("output of %d bytes, %d calls", len(turn.Progress.Output), len(turn.Progress.ToolCalls))

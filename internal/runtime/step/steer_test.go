@@ -71,7 +71,7 @@ func TestAMessageThatWaitsLeadsToAnotherModelCall(t *testing.T) {
 // Rules: STEER-01.
 func TestToolCallsComeBeforeTheMessageThatWaits(t *testing.T) {
 	b := newBench(t)
-	b.says("", calls(1, "work")...)
+	b.responds("", calls(1, "work")...)
 	turn, closed := b.reason(steeredBy(newTurn("demo-1"), message("demo-2", "Stop.")), with(jobTool("work")))
 	if turn.Progress.Phase != v1alpha1.TurnPhaseAct || len(closed.Steered) != 0 {
 		t.Fatalf("phase %s, taken in: %+v", turn.Progress.Phase, closed.Steered)

@@ -85,7 +85,7 @@ func TestAModelIsCalledWithTheTextsThatWereLeftOut(t *testing.T) {
 		script = m.Spec.Simulation.Response.Text
 		return b, nil
 	}}
-	b.says("", calls(1, "work")...)
+	b.responds("", calls(1, "work")...)
 	turn, closed := b.reason(newTurn("demo-1"), c)
 	asked := b.asked[0]
 	description := asked.Tools[0].Description
@@ -160,8 +160,8 @@ func TestTextsThatWereLeftOutCannotBeUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
-				if said := recover(); said == nil || !strings.Contains(said.(string), "before") {
-					t.Errorf("used, with the panic %v", said)
+				if failure := recover(); failure == nil || !strings.Contains(failure.(string), "before") {
+					t.Errorf("used, with the panic %v", failure)
 				}
 			}()
 			use()

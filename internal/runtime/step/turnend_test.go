@@ -24,7 +24,7 @@ func TestHooksAtTheEndOfATurn(t *testing.T) {
 		return closed
 	}
 	acting := func(b *bench, turn turnstate.Turn, c turnstate.Config) turnstate.Turn {
-		b.says("", calls(1, "look")...)
+		b.responds("", calls(1, "look")...)
 		turn, _ = b.reason(turn, c)
 		return turn
 	}
@@ -59,7 +59,7 @@ func TestHooksAtTheEndOfATurn(t *testing.T) {
 			return closing(b.Block(t.Context(), acting(b, turn, c), blocker, nil))
 		}, ""},
 		"that goes on": {func(b *bench, turn turnstate.Turn, c turnstate.Config) *journal.Closed {
-			b.says("", calls(1, "look")...)
+			b.responds("", calls(1, "look")...)
 			return end(b, turn, c)
 		}, ""},
 	} {

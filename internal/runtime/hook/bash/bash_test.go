@@ -306,13 +306,13 @@ func TestNoScriptEscapes(t *testing.T) {
 				took := time.Since(begin)
 				cancel()
 				memory := <-peak
-				said := fmt.Sprint(err)
+				seen := fmt.Sprint(err)
 				if out != nil {
-					said = fmt.Sprintf("%.300q %.300q %d", out.Stdout, out.Stderr, out.Exit)
+					seen = fmt.Sprintf("%.300q %.300q %d", out.Stdout, out.Stderr, out.Exit)
 				}
-				t.Logf("%v, %d MiB: %s", took.Round(time.Millisecond), memory>>20, said)
-				if strings.Contains(said, "the secret") || strings.Contains(said, "root:") || strings.Contains(said, "uid=") {
-					t.Errorf("%s reads the host: %s", attempt, said)
+				t.Logf("%v, %d MiB: %s", took.Round(time.Millisecond), memory>>20, seen)
+				if strings.Contains(seen, "the secret") || strings.Contains(seen, "root:") || strings.Contains(seen, "uid=") {
+					t.Errorf("%s reads the host: %s", attempt, seen)
 				}
 				if took > c.Spec.Timeout+Grace+startTimeout/2 {
 					t.Errorf("%.100s takes %v", attempt, took)

@@ -19,7 +19,7 @@ func storeReadsWhatItCreated(f *fixture) {
 	of := turn("a")
 	entry := &journal.Entry{
 		Session: f.session.Name, Ordinal: 1, Time: event.MicroTime(time.Now()), Turn: &of, Step: 3, Part: 2, Final: true,
-		Parts: []int64{1}, Digest: strings.Repeat("a", 64), Events: say(of, 3, 1, result).Events,
+		Parts: []int64{1}, Digest: strings.Repeat("a", 64), Events: respond(of, 3, 1, result).Events,
 		Calls: []journal.PlannedCall{{ID: "1-0", Name: "tool", Arguments: result}},
 		Settled: &journal.SettledCall{
 			ID:        "1-1",
@@ -101,7 +101,7 @@ func emptyLog(f *fixture) {
 
 func closedOnce(f *fixture) {
 	ctx, log, of := f.t.Context(), f.log(), turn("a")
-	r := say(of, 1, 1, "hello")
+	r := respond(of, 1, 1, "hello")
 	r.Calls = []journal.PlannedCall{
 		{ID: "1-0", ProviderID: "p", Name: "tool", Arguments: "{\"a\": \"\xff\"}", Refusal: "no"},
 	}
@@ -113,7 +113,7 @@ func closedOnce(f *fixture) {
 	if r.Transition.Plan.OpenedAtOrdinal != 0 {
 		f.t.Fatal("the caller's record was changed")
 	}
-	adopted := f.append(f.log(), say(of, 1, 1, "something else"))
+	adopted := f.append(f.log(), respond(of, 1, 1, "something else"))
 	if !adopted.Adopted {
 		f.t.Fatal("the step was closed again")
 	}
@@ -143,7 +143,7 @@ func closedOnce(f *fixture) {
 	if _, err := log.Step(ctx, f.session, "another-uid", 1); err == nil {
 		f.t.Fatal("the step of another Turn was read")
 	}
-	if moved := f.append(f.log(), say(of, 2, 2, "x")); moved.Ordinal != 2 {
+	if moved := f.append(f.log(), respond(of, 2, 2, "x")); moved.Ordinal != 2 {
 		f.t.Fatalf("the next step was closed at ordinal %d", moved.Ordinal)
 	}
 	if found, err := log.Find(ctx, f.session, of.UID, 2, 2); err != nil || found == nil || found.Ordinal != 2 {
@@ -160,12 +160,12 @@ func closedOnce(f *fixture) {
 
 func viewStays(f *fixture) {
 	log := f.log()
-	f.append(log, say(turn("a"), 1, 1, "first"))
+	f.append(log, respond(turn("a"), 1, 1, "first"))
 	first := f.view(log, 0)
 	before := f.json(first)
-	f.append(log, say(turn("b"), 1, 2, "second"))
+	f.append(log, respond(turn("b"), 1, 2, "second"))
 	second := f.view(log, 0)
-	f.append(log, say(turn("c"), 1, 3, "third"))
+	f.append(log, respond(turn("c"), 1, 3, "third"))
 	if after := f.json(first); after != before {
 		f.t.Fatalf("a view became\n%s\nand was\n%s", after, before)
 	}
@@ -176,12 +176,12 @@ func viewStays(f *fixture) {
 
 // viewTo: a view to an entry that is known to exist reads the entries up to it that the cache lacks, and none behind.
 func viewTo(f *fixture) {
-	f.append(f.log(), say(turn("a"), 1, 1, "first"))
+	f.append(f.log(), respond(turn("a"), 1, 1, "first"))
 	counting := Wrap(f.store)
 	log := journal.New(counting, journal.Options{})
 	f.view(log, 0)
 	for i, name := range []string{"b", "c", "d"} {
-		f.append(f.log(), say(turn(name), 1, int64(i)+2, "more"))
+		f.append(f.log(), respond(turn(name), 1, int64(i)+2, "more"))
 	}
 	for _, step := range []struct{ to, head int64 }{{0, 1}, {1, 1}, {3, 3}, {2, 3}, {3, 3}, {4, 4}, {9, 4}} {
 		counting.Reset()
@@ -216,13 +216,13 @@ func (f *fixture) known(log *journal.Log) int64 {
 
 func refusesUnreadable(f *fixture) {
 	log, of := f.log(), turn("a")
-	twice := say(of, 1, 1, "a", "b")
+	twice := respond(of, 1, 1, "a", "b")
 	twice.Events[1].ID = twice.Events[2].ID
-	malformed := say(of, 1, 1, "a")
+	malformed := respond(of, 1, 1, "a")
 	malformed.Events[1].Data = &v1alpha1.JSON{Raw: []byte(`{"message":7}`)}
-	calls := say(of, 1, 1, "a")
+	calls := respond(of, 1, 1, "a")
 	calls.Calls = []journal.PlannedCall{{ID: "1-0", Name: "a"}, {ID: "1-0", Name: "b"}}
-	foreign := say(of, 1, 1, "a")
+	foreign := respond(of, 1, 1, "a")
 	foreign.Parts = []int64{1}
 	for name, r := range map[string]journal.Record{
 		"an event id twice": twice, "data of another form": malformed, "a call id twice": calls,
@@ -232,12 +232,12 @@ func refusesUnreadable(f *fixture) {
 			f.t.Fatalf("%s was accepted: %s", name, f.json(closed))
 		}
 	}
-	large := say(of, 1, 1, "a")
+	large := respond(of, 1, 1, "a")
 	large.Events[0].Context = map[string]string{"turn_id": strings.Repeat("x", journal.MaxEntryBytes)}
 	if _, err := log.Append(f.t.Context(), f.session, large); !errors.Is(err, journal.ErrTooLarge) {
 		f.t.Fatalf("an event with a context as large as an entry returned %v", err)
 	}
-	transition := say(of, 1, 1, "a")
+	transition := respond(of, 1, 1, "a")
 	transition.Transition.Output = strings.Repeat("x", journal.MaxEntryBytes)
 	if _, err := log.Append(f.t.Context(), f.session, transition); !errors.Is(err, journal.ErrTooLarge) {
 		f.t.Fatalf("a transition as large as an entry returned %v", err)
@@ -250,11 +250,18 @@ func refusesUnreadable(f *fixture) {
 func refusesGap(f *fixture) {
 	f.fill(3)
 	for _, log := range []*journal.Log{f.log(), f.log()} {
-		if _, err := log.Append(f.t.Context(), f.session, say(turn("a"), 1, 5, "x")); !errors.Is(err, journal.ErrCorrupt) {
+		if _, err := log.Append(
+			f.t.Context(),
+			f.session,
+			respond(turn("a"), 1, 5, "x"),
+		); !errors.Is(
+			err,
+			journal.ErrCorrupt,
+		) {
 			f.t.Fatalf("closing a step that was opened behind the head returned %v", err)
 		}
 	}
-	if closed := f.append(f.log(), say(turn("a"), 1, 4, "x")); closed.Ordinal != 4 {
+	if closed := f.append(f.log(), respond(turn("a"), 1, 4, "x")); closed.Ordinal != 4 {
 		f.t.Fatalf("the step was closed at ordinal %d", closed.Ordinal)
 	}
 	f.check()

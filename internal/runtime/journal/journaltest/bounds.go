@@ -10,7 +10,7 @@ import (
 func managerBounds(f *fixture) {
 	expectFull := func(log *journal.Log, s journal.Session, by journal.LimitedBy, limit int64) {
 		f.t.Helper()
-		_, err := log.Append(f.t.Context(), s, say(turn("large"), 1, 1, noise(3, 40_000)))
+		_, err := log.Append(f.t.Context(), s, respond(turn("large"), 1, 1, noise(3, 40_000)))
 		var full *journal.FullError
 		if !errors.Is(err, journal.ErrFull) || !errors.As(err, &full) || full.By != by || full.Limit != limit {
 			f.t.Fatalf("bounded by %s: %v", by, err)
@@ -26,7 +26,7 @@ func managerBounds(f *fixture) {
 
 	log := journal.New(f.store, journal.Options{MaxNamespaceBytes: limit})
 	first, second, known := f.another(), f.another(), f.another()
-	first.append(log, say(turn("a"), 1, 1, noise(1, 40_000)))
+	first.append(log, respond(turn("a"), 1, 1, noise(1, 40_000)))
 	log.Measured(known.session, 30_000)
 	expectFull(log, second.session, journal.ByNamespace, limit)
 	elsewhere := second.session
@@ -35,8 +35,8 @@ func managerBounds(f *fixture) {
 		f.t.Fatal(err)
 	}
 	log.Forget(known.session)
-	second.append(log, say(turn("a"), 1, 1, noise(2, 40_000)))
-	first.append(log, say(turn("b"), 1, 2, "short"))
+	second.append(log, respond(turn("a"), 1, 1, noise(2, 40_000)))
+	first.append(log, respond(turn("b"), 1, 2, "short"))
 	expectFull(log, f.another().session, journal.ByNamespace, limit)
 	// An operation that was in progress when the Session was deleted does not add its bytes again.
 	log.Forget(first.session)

@@ -35,7 +35,7 @@ func viewsAtEverySize(f *fixture) {
 	log, openedAt := f.log(), int64(1)
 	for n := 1; openedAt <= 1025; n++ {
 		of := turn(fmt.Sprintf("turn-%d", (n-1)/3))
-		r := say(of, int32((n-1)%3+1), openedAt, fmt.Sprintf("answer %d", n))
+		r := respond(of, int32((n-1)%3+1), openedAt, fmt.Sprintf("answer %d", n))
 		if n%5 == 0 {
 			r = steered(r, fmt.Sprintf("steer-%d", n), fmt.Sprintf("steer-%d-again", n))
 		}
@@ -89,12 +89,12 @@ func headIsCheckpoint(f *fixture) {
 	for _, at := range []int64{64, 128, 192} {
 		f := f.another()
 		f.fill(at - 1)
-		f.die(1, say(turn("dies"), 1, at, "never written"))
+		f.die(1, respond(turn("dies"), 1, at, "never written"))
 		if entries := f.check(); int64(len(entries)) != at {
 			f.t.Fatalf("the head is %d, not %d", len(entries), at)
 		}
 		f.views(f.log(), at)
-		if closed := f.append(f.log(), say(turn("goes on"), 1, at, "x")); closed.Ordinal != at+1 || closed.Adopted {
+		if closed := f.append(f.log(), respond(turn("goes on"), 1, at, "x")); closed.Ordinal != at+1 || closed.Adopted {
 			f.t.Fatalf("the next step was closed at ordinal %d, adopted %v", closed.Ordinal, closed.Adopted)
 		}
 		f.check()
@@ -115,13 +115,13 @@ func wrongHint(f *fixture) {
 	other, openedAt := f.log(), int64(201)
 	for i := range 200 {
 		if i == 3 {
-			closed := f.append(near, say(turn("lags behind"), 1, openedAt, "x"))
+			closed := f.append(near, respond(turn("lags behind"), 1, openedAt, "x"))
 			if closed.Adopted || closed.Ordinal != openedAt {
 				f.t.Fatalf("a Log that lags behind closed the step at %d, not %d", closed.Ordinal, openedAt)
 			}
 			openedAt++
 		}
-		openedAt = f.append(other, say(turn(fmt.Sprintf("later-%d", i)), 1, openedAt, "x")).Ordinal + 1
+		openedAt = f.append(other, respond(turn(fmt.Sprintf("later-%d", i)), 1, openedAt, "x")).Ordinal + 1
 	}
 	want = f.naive(f.entries())
 	counting.Reset()
@@ -129,7 +129,7 @@ func wrongHint(f *fixture) {
 	if cost := counting.Reads(); cost > maxColdReads {
 		f.t.Fatalf("a Log left behind by %d entries took %d reads", want.Head-200, cost)
 	}
-	if closed := f.append(old, say(turn("last"), 1, want.Head+1, "x")); closed.Ordinal != want.Head+1 {
+	if closed := f.append(old, respond(turn("last"), 1, want.Head+1, "x")); closed.Ordinal != want.Head+1 {
 		f.t.Fatalf("the step was closed at %d", closed.Ordinal)
 	}
 	f.check()
@@ -154,7 +154,7 @@ func partsAcrossCheckpoint(f *fixture) {
 	contest.same("the parts that were settled", ordinals(closed.Settled), r.Parts)
 	contest.same("the events", ids(contest.reread(closed).Events), ids(r.Events))
 	entries := contest.check()
-	next := contest.append(contest.log(), say(turn("next"), 1, closed.Ordinal+1, "x"))
+	next := contest.append(contest.log(), respond(turn("next"), 1, closed.Ordinal+1, "x"))
 	contest.views(contest.log(), next.Ordinal)
 	if got := len(entries[closed.Ordinal-1].Parts); got != 3 {
 		contest.t.Fatalf("the final entry names %d parts", got)
@@ -166,7 +166,7 @@ func incompressible(f *fixture) {
 	write := func(last int64, size int) {
 		for openedAt <= last {
 			of := turn(fmt.Sprintf("turn-%d", openedAt))
-			openedAt = f.append(log, say(of, 1, openedAt, noise(uint64(openedAt), size))).Ordinal + 1
+			openedAt = f.append(log, respond(of, 1, openedAt, noise(uint64(openedAt), size))).Ordinal + 1
 		}
 	}
 	write(129, 5_000) // one interval fits a checkpoint, two do not
@@ -189,15 +189,15 @@ func outcomeByName(f *fixture) {
 	ends := map[string]int64{}
 	for i := 0; openedAt < 600; i++ {
 		of := turn(fmt.Sprintf("turn-%d", i))
-		first := f.append(log, say(of, 1, openedAt, "x"))
+		first := f.append(log, respond(of, 1, openedAt, "x"))
 		last := f.append(log, cancel(of, 2, first.Ordinal+1))
 		openedAt, ends[of.Name] = last.Ordinal+1, last.Ordinal
 	}
-	open := f.append(log, say(turn("open"), 1, openedAt, "x"))
+	open := f.append(log, respond(turn("open"), 1, openedAt, "x"))
 	ends["open"] = open.Ordinal
 	again := turn("turn-1")
 	again.UID = "another-uid"
-	f.append(log, say(again, 1, openedAt+1, "under a used name"))
+	f.append(log, respond(again, 1, openedAt+1, "under a used name"))
 	cold := f.log()
 	for name, ordinal := range ends {
 		for _, l := range []*journal.Log{log, cold} {
@@ -222,7 +222,7 @@ func fullLog(f *fixture) {
 		closed, err = log.Append(
 			ctx,
 			f.session,
-			say(turn(fmt.Sprintf("turn-%d", openedAt)), 1, openedAt, noise(uint64(openedAt), 20_000)),
+			respond(turn(fmt.Sprintf("turn-%d", openedAt)), 1, openedAt, noise(uint64(openedAt), 20_000)),
 		)
 		if err == nil {
 			openedAt = closed.Ordinal + 1
@@ -235,7 +235,7 @@ func fullLog(f *fixture) {
 	if bytes > f.session.Limit || bytes < f.session.Limit-600_000 {
 		f.t.Fatalf("a full log takes %d of %d bytes", bytes, f.session.Limit)
 	}
-	large := say(turn("large"), 1, openedAt, noise(1, 600_000), noise(2, 600_000))
+	large := respond(turn("large"), 1, openedAt, noise(1, 600_000), noise(2, 600_000))
 	for _, l := range []*journal.Log{log, f.log()} {
 		if _, err := l.Append(ctx, f.session, large); !errors.Is(err, journal.ErrFull) {
 			f.t.Fatalf("a large record returned %v", err)
@@ -258,15 +258,15 @@ func fullLog(f *fixture) {
 // checkpointCounts places a checkpoint of a few hundred KiB right before a record and in its middle.
 func checkpointCounts(f *fixture) {
 	for head, r := range map[int64]journal.Record{
-		63: say(turn("last"), 1, 64, "short"),
-		62: say(turn("last"), 1, 63, noise(1, 300_000), noise(2, 300_000)),
+		63: respond(turn("last"), 1, 64, "short"),
+		62: respond(turn("last"), 1, 63, noise(1, 300_000), noise(2, 300_000)),
 	} {
 		f := f.another()
 		log, openedAt := f.log(), int64(1)
 		for openedAt <= head {
 			openedAt = f.append(
 				log,
-				say(turn(fmt.Sprintf("turn-%d", openedAt)), 1, openedAt, noise(uint64(openedAt), 5_000)),
+				respond(turn(fmt.Sprintf("turn-%d", openedAt)), 1, openedAt, noise(uint64(openedAt), 5_000)),
 			).Ordinal + 1
 		}
 		var record int64
@@ -306,7 +306,7 @@ func cacheBound(f *fixture) {
 			if i == 0 {
 				size = 20_000 // this one outgrows the bound on its own
 			}
-			r := say(turn(fmt.Sprintf("turn-%d", round)), 1, max(openedAt[i], 1), noise(uint64(round), size))
+			r := respond(turn(fmt.Sprintf("turn-%d", round)), 1, max(openedAt[i], 1), noise(uint64(round), size))
 			openedAt[i] = s.append(log, r).Ordinal + 1
 			if used := log.CachedBytes(); used > bound || used < 0 {
 				f.t.Fatalf("the cache takes %d of %d bytes", used, bound)

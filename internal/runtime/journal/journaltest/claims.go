@@ -56,7 +56,7 @@ func claimedOnce(f *fixture) {
 			f.t.Fatalf("%s has the claims %v, %v", name, claims, err)
 		}
 	}
-	r := say(of, 1, 63, "done")
+	r := respond(of, 1, 63, "done")
 	r.Parts = []int64{settled.Ordinal}
 	closed := f.append(f.log(), r)
 	for _, l := range []*journal.Log{log, f.log()} {
@@ -146,7 +146,7 @@ func unclaimedRecord(f *fixture) {
 		f := f.another()
 		log := f.log()
 		f.claim(log, of, 1, "1-1", "ann")
-		r := say(of, 1, 1, "done")
+		r := respond(of, 1, 1, "done")
 		r.Closing, r.Unclaimed = closing, []string{"1-0"}
 		f.claim(f.log(), of, 1, "1-0", "bob")
 		if _, err := log.Append(f.t.Context(), f.session, r); !errors.Is(err, journal.ErrStale) {

@@ -32,7 +32,7 @@ func concurrentTurns(f *fixture) {
 		together(func(i int) {
 			of, openedAt := turn(fmt.Sprintf("turn-%d", i)), int64(1)
 			for step := int32(1); step <= steps; step++ {
-				r := say(of, step, openedAt, fmt.Sprintf("answer %d of %s", step, of.Name))
+				r := respond(of, step, openedAt, fmt.Sprintf("answer %d of %s", step, of.Name))
 				closed, err := logs[i].Append(deadline(f.t), f.session, r)
 				if err != nil || closed.Adopted {
 					f.t.Errorf("step %d of %s: adopted %v, %v", step, of.Name, closed != nil && closed.Adopted, err)
@@ -71,7 +71,7 @@ func concurrentSteps(f *fixture) {
 				closed, err := logs[i].Append(
 					deadline(f.t),
 					f.session,
-					say(of, step, openedAt, fmt.Sprintf("answer %d of writer %d", step, i)),
+					respond(of, step, openedAt, fmt.Sprintf("answer %d of writer %d", step, i)),
 				)
 				if err != nil {
 					f.t.Errorf("step %d, writer %d: %v", step, i, err)
@@ -128,7 +128,7 @@ func (f *fixture) contest(head int64) contest {
 	f.t.Helper()
 	c := contest{fixture: f.another()}
 	c.fill(head)
-	c.record = say(turn("contested"), 1, head+1, noise(1, 300_000), noise(2, 300_000), noise(3, 300_000), "the end")
+	c.record = respond(turn("contested"), 1, head+1, noise(1, 300_000), noise(2, 300_000), noise(3, 300_000), "the end")
 	return c
 }
 
@@ -209,7 +209,7 @@ func (f contest) hold(log *journal.Log, slow *Store, index int, after bool) {
 	}
 	other := f.log()
 	ended := f.append(other, cancel(r.Turn, r.Step, r.OpenedAt))
-	next := f.append(other, say(turn("next"), 1, ended.Ordinal+1, "the next turn"))
+	next := f.append(other, respond(turn("next"), 1, ended.Ordinal+1, "the next turn"))
 	close(release)
 	o := <-done
 	if o.err != nil {

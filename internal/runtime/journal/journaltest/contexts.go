@@ -18,17 +18,17 @@ func pinned(digest string, whole bool) *journal.PinnedContext {
 // contextIsRead: a context is found by a process that knows nothing, behind checkpoints too, and is read once.
 func contextIsRead(f *fixture) {
 	f.fill(60)
-	first := say(turn("asks"), 1, 61, "let me look")
+	first := respond(turn("asks"), 1, 61, "let me look")
 	first.Context = pinned("a", true)
 	f.append(f.log(), first)
-	again := say(turn("asks"), 2, 62, "and again")
+	again := respond(turn("asks"), 2, 62, "and again")
 	again.Context = pinned("a", false)
 	closed := f.append(f.log(), again)
 	if closed.Context == nil || closed.Context.Digest != "a" {
 		f.t.Fatalf("the step has the context %+v", closed.Context)
 	}
 	for i := range int32(4) { // across the checkpoint
-		closed = f.append(f.log(), say(turn("asks"), 3+i, closed.Ordinal+1, "on"))
+		closed = f.append(f.log(), respond(turn("asks"), 3+i, closed.Ordinal+1, "on"))
 	}
 	counting := Wrap(f.store)
 	log := journal.New(counting, journal.Options{})
@@ -54,7 +54,7 @@ func contextIsRead(f *fixture) {
 
 // largestContext: a context of the largest size fits into an entry beside a response that is split.
 func largestContext(f *fixture) {
-	r := say(turn("asks"), 1, 1, noise(1, 2*journal.MaxEntryBytes))
+	r := respond(turn("asks"), 1, 1, noise(1, 2*journal.MaxEntryBytes))
 	r.Context = &journal.PinnedContext{Digest: "a", Content: []byte(noise(2, journal.MaxContextBytes))}
 	f.append(f.log(), r)
 	view := f.view(f.log(), 0)

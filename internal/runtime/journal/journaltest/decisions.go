@@ -26,7 +26,7 @@ func approvalTakenIn(f *fixture) {
 		rejected.Call.Decision != v1alpha1.DecisionApprove {
 		f.t.Fatalf("a call that is approved is rejected as %s, %v, %v", f.json(rejected), closed, err)
 	}
-	r := say(of, 1, 1, "it was not approved in time")
+	r := respond(of, 1, 1, "it was not approved in time")
 	r.Parts = []int64{1}
 	if _, err := stale.Append(ctx, f.session, r); !errors.Is(err, journal.ErrStale) {
 		f.t.Fatalf("a record without a recorded approval returned %v", err)
@@ -78,7 +78,7 @@ func approvalRaces(f *fixture) {
 				}
 				return
 			}
-			_, err := logs[i].Append(deadline(f.t), f.session, say(turn("a"), 1, 1, "it was not approved in time"))
+			_, err := logs[i].Append(deadline(f.t), f.session, respond(turn("a"), 1, 1, "it was not approved in time"))
 			if err != nil && !errors.Is(err, journal.ErrStale) {
 				f.t.Errorf("closing returned %v", err)
 			}

@@ -8,7 +8,7 @@ import (
 // Turns have begun, and that it changes nothing else.
 func endedOnce(f *fixture) {
 	log := f.log()
-	last := f.append(log, say(turn("a"), 1, 1, "the end"))
+	last := f.append(log, respond(turn("a"), 1, 1, "the end"))
 	ended := func(what string, l *journal.Log, last *journal.Closed, want *journal.HookedEnd) {
 		got, err := l.Ended(f.t.Context(), f.session, last)
 		if err != nil {
@@ -26,7 +26,7 @@ func endedOnce(f *fixture) {
 	keep(log, last, first)
 	keep(log, last, journal.HookedEnd{})
 	keep(f.log(), last, journal.HookedEnd{})
-	next := f.append(log, say(turn("b"), 1, 2, "of another Turn"))
+	next := f.append(log, respond(turn("b"), 1, 2, "of another Turn"))
 	keep(f.log(), next, journal.HookedEnd{})
 	for what, l := range map[string]*journal.Log{"the writer": log, "a cold reader": f.log()} {
 		ended("the first Turn, for "+what, l, last, &first)

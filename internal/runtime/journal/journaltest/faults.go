@@ -111,7 +111,7 @@ func lostCreate(f *fixture) {
 	})
 	if closed := f.append(
 		journal.New(faulty, journal.Options{}),
-		say(turn("a"), 1, 1, "x"),
+		respond(turn("a"), 1, 1, "x"),
 	); closed.Adopted ||
 		closed.Ordinal != 1 {
 		f.t.Fatalf("closed at %d, adopted %v", closed.Ordinal, closed.Adopted)
@@ -129,7 +129,7 @@ func refusedCreate(f *fixture) {
 		return Fault{}
 	})
 	log := journal.New(faulty, journal.Options{})
-	if _, err := log.Append(f.t.Context(), f.session, say(turn("a"), 1, 1, "x")); !errors.Is(err, journal.ErrRefused) {
+	if _, err := log.Append(f.t.Context(), f.session, respond(turn("a"), 1, 1, "x")); !errors.Is(err, journal.ErrRefused) {
 		f.t.Fatalf("a refused create returned %v", err)
 	}
 	if n := faulty.Creates(); n != 1 {
@@ -137,7 +137,7 @@ func refusedCreate(f *fixture) {
 	}
 	faulty.Intercept(func(Call) Fault { return Fault{Before: Fail} })
 	log.Forget(f.session)
-	if _, err := log.Append(f.t.Context(), f.session, say(turn("a"), 1, 1, "x")); !errors.Is(err, ErrInjected) {
+	if _, err := log.Append(f.t.Context(), f.session, respond(turn("a"), 1, 1, "x")); !errors.Is(err, ErrInjected) {
 		f.t.Fatalf("a store that cannot be reached returned %v", err)
 	}
 	if entries := f.entries(); len(entries) != 0 {
@@ -163,7 +163,7 @@ func createThenRefused(f *fixture) {
 		}
 		return Fault{Before: func(context.Context) error { return fmt.Errorf("exceeded quota: %w", journal.ErrRefused) }}
 	})
-	closed, err := journal.New(faulty, journal.Options{}).Append(f.t.Context(), f.session, say(turn("a"), 1, 1, "x"))
+	closed, err := journal.New(faulty, journal.Options{}).Append(f.t.Context(), f.session, respond(turn("a"), 1, 1, "x"))
 	if err != nil || closed.Ordinal != 1 || closed.Adopted {
 		f.t.Fatalf("the step that its own entry closes: %+v, %v", closed, err)
 	}
@@ -178,7 +178,7 @@ func lateCreate(f *fixture) {
 		var late *v1alpha1.JournalEntrySpec
 		lost := &losing{Store: f.store, lost: func(e *v1alpha1.JournalEntrySpec) { late = e }}
 		if _, err := journal.New(lost, journal.Options{}).
-			Append(f.t.Context(), f.session, say(turn("a"), 1, 4, "first")); !errors.Is(
+			Append(f.t.Context(), f.session, respond(turn("a"), 1, 4, "first")); !errors.Is(
 			err,
 			ErrInjected,
 		) {
@@ -189,7 +189,7 @@ func lateCreate(f *fixture) {
 				f.t.Fatal(err)
 			}
 		}
-		closed := f.append(f.log(), say(turn("a"), 1, 4, "second"))
+		closed := f.append(f.log(), respond(turn("a"), 1, 4, "second"))
 		if closed.Adopted != before {
 			f.t.Fatalf("the late create came first: %v, adopted %v", before, closed.Adopted)
 		}

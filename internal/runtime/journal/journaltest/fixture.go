@@ -51,8 +51,8 @@ func turn(name string) journal.Turn {
 	return journal.Turn{Name: name, UID: types.UID(name + "-uid")}
 }
 
-// say returns a record of a turn's step with a response of the model, which opens a further reason step.
-func say(of journal.Turn, step int32, openedAt int64, texts ...string) journal.Record {
+// respond returns a record of a turn's step with a response of the model, which opens a further reason step.
+func respond(of journal.Turn, step int32, openedAt int64, texts ...string) journal.Record {
 	factory := event.NewFactory(event.Identity{Session: "session", Turn: of.UID, InputMessage: "input"}, nil)
 	r := journal.Record{
 		Turn: of, Step: step, OpenedAt: openedAt,
@@ -117,7 +117,7 @@ func (f *fixture) fill(head int64) {
 	f.t.Helper()
 	log, openedAt := f.log(), int64(1)
 	for i := 1; ; i++ {
-		closed := f.append(log, say(turn(fmt.Sprintf("filler-%d", i)), 1, openedAt, fmt.Sprintf("answer %d", i)))
+		closed := f.append(log, respond(turn(fmt.Sprintf("filler-%d", i)), 1, openedAt, fmt.Sprintf("answer %d", i)))
 		openedAt = closed.Ordinal + 1
 		if closed.Ordinal == head {
 			return

@@ -37,7 +37,7 @@ func unknownFormat(f *fixture) {
 		_, find := f.log().Find(ctx, f.session, of.UID, 1, 1)
 		_, _, resume := f.log().Resume(ctx, f.session, of, 1, 1)
 		_, view := f.log().View(ctx, f.session, 0)
-		_, appended := f.log().Append(ctx, f.session, say(of, 1, 1, "x"))
+		_, appended := f.log().Append(ctx, f.session, respond(of, 1, 1, "x"))
 		_, _, claim := f.log().Claim(ctx, f.session, of, 1, 1, journal.ClaimedCall{ID: "1-0", Holder: "h"})
 		_, settled := f.log().Settled(ctx, f.session, of.UID, 1, 1)
 		_, probe := f.log().Probe(ctx, f.session, of, 1, 1)
@@ -78,7 +78,7 @@ func probe(f *fixture) {
 	if _, err := log.Probe(f.t.Context(), f.session, turn("b"), 1, 9); !errors.Is(err, journal.ErrCorrupt) {
 		f.t.Fatalf("a journal that ends too early: %v", err)
 	}
-	f.append(f.log(), say(turn("b"), 1, 4, "x"))
+	f.append(f.log(), respond(turn("b"), 1, 4, "x"))
 	if closed, err = log.Probe(f.t.Context(), f.session, turn("b"), 1, 4); err != nil || closed == nil ||
 		closed.Ordinal != 4 {
 		f.t.Fatalf("a step that another process has closed: %+v, %v", closed, err)

@@ -100,7 +100,7 @@ func outcomesTogether(f *fixture) {
 			f.t.Fatalf("call %s is adopted: %v", again.Call.ID, again.Adopted)
 		}
 	}
-	r := say(of, 1, 63, "done")
+	r := respond(of, 1, 63, "done")
 	if _, err := f.log().Append(f.t.Context(), f.session, r); !errors.Is(err, journal.ErrStale) {
 		f.t.Fatalf("a record without the outcomes is appended with %v", err)
 	}
@@ -216,7 +216,7 @@ func outcomesConcurrently(f *fixture) {
 func outcomesLate(f *fixture) {
 	of, log := turn("a"), f.log()
 	known := f.settleAll(log, of, 1, ranAll(1, "in time"))
-	r := say(of, 1, 1, "done")
+	r := respond(of, 1, 1, "done")
 	r.Parts = ordinals(known)
 	closed := f.append(f.log(), r)
 	for _, l := range []*journal.Log{log, f.log()} {
@@ -266,7 +266,7 @@ func (f *fixture) settlesOver(calls []journal.SettledCall, index int, executed b
 	}
 	store.Intercept(func(Call) Fault { return Fault{} })
 	f.expectSettled(of, 1, calls, ordinals(refs)...)
-	r := say(of, 1, 1, "done")
+	r := respond(of, 1, 1, "done")
 	r.Parts = ordinals(refs)
 	f.append(log, r)
 	if entries := f.check(); len(entries) != 3 {
@@ -297,10 +297,14 @@ func outcomesMustFit(f *fixture) {
 		f.t.Fatalf("one outcome too many is settled with %v", err)
 	}
 	// The entry that closes the step has the same texts once more.
-	r := say(of, 1, 1, strings.Repeat("z", 640<<10))
+	r := respond(of, 1, 1, strings.Repeat("z", 640<<10))
 	r.Parts = ordinals(refs)
 	f.append(f.log(), r)
-	if _, err := f.log().Append(f.t.Context(), f.session, say(turn("b"), 1, 5, "more")); !errors.Is(err, journal.ErrFull) {
+	if _, err := f.log().
+		Append(f.t.Context(), f.session, respond(turn("b"), 1, 5, "more")); !errors.Is(
+		err,
+		journal.ErrFull,
+	) {
 		f.t.Fatalf("the next step is closed with %v", err)
 	}
 	f.check()

@@ -110,7 +110,7 @@ func partialOfAClosedStep(f *fixture) {
 	of := turn("a")
 	d := f.draft(f.log(), of, 1, "x")
 	f.keep(d, "Hel")
-	closed := f.append(f.log(), say(of, 1, 1, "Hello."))
+	closed := f.append(f.log(), respond(of, 1, 1, "Hello."))
 	for _, d := range []*journal.Draft{d, f.draft(f.log(), of, 1, "x"), f.draft(f.log(), of, 1, "z")} {
 		if gone, err := d.Keep(f.t.Context(), "Hello"); err != nil || !gone {
 			f.t.Fatalf("keeping a piece of a closed step gives %v, %v", gone, err)
@@ -182,9 +182,13 @@ func partialMustFit(f *fixture) {
 	if _, err := d.Keep(f.t.Context(), long+"more"); err != nil {
 		f.t.Fatalf("what was discarded is refused with %v", err)
 	}
-	f.append(f.log(), say(of, 1, 1, long))
+	f.append(f.log(), respond(of, 1, 1, long))
 	f.expectEntries(1 + 3 + 1 + 1)
-	if _, err := f.log().Append(f.t.Context(), f.session, say(turn("b"), 1, 6, long)); !errors.Is(err, journal.ErrFull) {
+	if _, err := f.log().
+		Append(f.t.Context(), f.session, respond(turn("b"), 1, 6, long)); !errors.Is(
+		err,
+		journal.ErrFull,
+	) {
 		f.t.Fatalf("the next answer is refused with %v", err)
 	}
 }

@@ -17,9 +17,9 @@ func largeStep(f *fixture) {
 	for i := range 50 {
 		texts = append(texts, noise(uint64(i), 64*1024))
 	}
-	many := say(of, 1, 1, texts...)
-	single := say(of, 2, 0, strings.Repeat("\\\"<&\u2028\u0001ü", 200_000))
-	calls := say(of, 3, 0, "calling")
+	many := respond(of, 1, 1, texts...)
+	single := respond(of, 2, 0, strings.Repeat("\\\"<&\u2028\u0001ü", 200_000))
+	calls := respond(of, 3, 0, "calling")
 	calls.Calls = []journal.PlannedCall{
 		{ID: "3-0", Name: "small", Arguments: "{}"},
 		{
@@ -32,7 +32,7 @@ func largeStep(f *fixture) {
 		{ID: "3-2", Name: "small", Arguments: "{}"},
 	}
 	// The events fill an entry so far that the transition has no room beside them.
-	filled := say(of, 4, 0, noise(8, journal.MaxEntryBytes-10_000))
+	filled := respond(of, 4, 0, noise(8, journal.MaxEntryBytes-10_000))
 	for i := range 64 {
 		filled.Transition.ToolCalls = append(filled.Transition.ToolCalls, v1alpha1.ToolCall{
 			ID: fmt.Sprintf(
@@ -76,8 +76,8 @@ func deadParts(f *fixture) {
 			contest := (&fixture{t: t, store: f.store}).contest(61)
 			r := contest.record
 			contest.die(dead, r)
-			again := say(r.Turn, r.Step, r.OpenedAt, noise(9, 900_000))
-			next := contest.append(contest.log(), say(turn("next"), 1, r.OpenedAt, "the next turn"))
+			again := respond(r.Turn, r.Step, r.OpenedAt, noise(9, 900_000))
+			next := contest.append(contest.log(), respond(turn("next"), 1, r.OpenedAt, "the next turn"))
 			closed := contest.append(contest.log(), again)
 			if closed.Adopted || next.Adopted {
 				t.Fatal("the parts of a dead writer were adopted")

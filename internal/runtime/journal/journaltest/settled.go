@@ -58,7 +58,7 @@ func settledOnce(f *fixture) {
 			f.t.Fatalf("%s has the settled calls %v, %v", name, settled, err)
 		}
 	}
-	r := say(of, 1, 63, "done")
+	r := respond(of, 1, 63, "done")
 	r.Parts = []int64{65, 63}
 	closed := f.append(f.log(), r)
 	f.same("the settled calls of the record", ordinals(closed.Settled), []int64{63, 65})
@@ -91,7 +91,7 @@ func firstResultCounts(f *fixture) {
 	if err != nil || len(settled) != 1 || settled[0].Ordinal != first.Ordinal || *settled[0].Call.Result != "first" {
 		f.t.Fatalf("the settled calls are %s, %v", f.json(settled), err)
 	}
-	r := say(of, 1, 1, "done")
+	r := respond(of, 1, 1, "done")
 	r.Parts = []int64{first.Ordinal}
 	if closed := f.append(f.log(), r); closed.Adopted || closed.Ordinal != 3 {
 		f.t.Fatalf("the step was closed at %d, adopted %v", closed.Ordinal, closed.Adopted)
@@ -135,7 +135,7 @@ func settledConcurrently(f *fixture) {
 func settledLate(f *fixture) {
 	ctx, of, log := f.t.Context(), turn("a"), f.log()
 	known := f.settle(log, of, 1, result("1-0", "in time"))
-	r := say(of, 1, 1, "done")
+	r := respond(of, 1, 1, "done")
 	r.Parts = []int64{known.Ordinal}
 	closed := f.append(f.log(), r)
 	again, end, err := log.Settle(ctx, f.session, of, 1, 1, result("1-0", "again"))
@@ -161,7 +161,7 @@ func staleRecord(f *fixture) {
 	ctx, of := f.t.Context(), turn("a")
 	log := f.log()
 	first := f.settle(log, of, 1, result("1-0", "known"))
-	r := say(of, 1, 1, "done", noise(1, 600_000))
+	r := respond(of, 1, 1, "done", noise(1, 600_000))
 	r.Parts = []int64{first.Ordinal}
 	second := f.settle(f.log(), of, 1, result("1-1", "came in"))
 	if _, err := log.Append(ctx, f.session, r); !errors.Is(err, journal.ErrStale) {

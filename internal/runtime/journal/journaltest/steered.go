@@ -27,22 +27,22 @@ func steered(r journal.Record, names ...string) journal.Record {
 // reader, and that a record which lost includes nothing.
 func steeredIsRemembered(f *fixture) {
 	log, of := f.log(), turn("a")
-	closed := f.append(log, steered(say(of, 1, 1, "first"), "b", "c"))
+	closed := f.append(log, steered(respond(of, 1, 1, "first"), "b", "c"))
 	f.same("the Turns taken in", len(closed.Steered), 2)
-	adopted := f.append(f.log(), steered(say(of, 1, 1, "another"), "d"))
+	adopted := f.append(f.log(), steered(respond(of, 1, 1, "another"), "d"))
 	closed.Adopted = true
 	f.same("the adopted step", adopted, closed)
-	if _, err := f.log().Append(f.t.Context(), f.session, say(turn("b"), 1, 2, "of its own")); !errors.Is(err,
+	if _, err := f.log().Append(f.t.Context(), f.session, respond(turn("b"), 1, 2, "of its own")); !errors.Is(err,
 		journal.ErrSteered) {
 		f.t.Fatalf("a step of a Turn whose message was steered into another one returned %v", err)
 	}
 	if _, err := f.log().Append(f.t.Context(), f.session,
-		steered(say(turn("e"), 1, 2, "once more"), "c")); !errors.Is(err, journal.ErrStale) {
+		steered(respond(turn("e"), 1, 2, "once more"), "c")); !errors.Is(err, journal.ErrStale) {
 		f.t.Fatalf("a record with a message that was steered in before returned %v", err)
 	}
 	namesake := turn("b")
 	namesake.UID = "of-a-namesake"
-	f.append(log, say(namesake, 1, 2, "under a name that is taken"))
+	f.append(log, respond(namesake, 1, 2, "under a name that is taken"))
 	for what, l := range map[string]*journal.Log{"the writer": log, "a cold reader": f.log()} {
 		v := f.view(l, 0)
 		f.same("the view of "+what, v, f.naive(f.entries()))

@@ -12,7 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
-// responsesDriver is a model.Driver for the Responses API. It is stateless: the provider is told to store nothing, and
+// responsesDriver is a model.Driver for the Responses API. It is stateless: the provider is to store nothing, and
 // returns its reasoning encrypted.
 type responsesDriver struct {
 	*driver

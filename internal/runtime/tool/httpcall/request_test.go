@@ -96,9 +96,9 @@ func TestARequestSendsTheArgumentsAsItsBody(t *testing.T) {
 
 func TestARequestSendsTheArgumentsInItsQuery(t *testing.T) {
 	for name, test := range map[string]struct {
-		url, arguments string
-		want           string
-		reason, says   string
+		url, arguments  string
+		want            string
+		reason, message string
 	}{
 		"none": {arguments: "", want: "https://api.example.org/v1"},
 		"beside a parameter": {
@@ -118,17 +118,17 @@ func TestARequestSendsTheArgumentsInItsQuery(t *testing.T) {
 			arguments: `{"human_intent":"look","city":"a"}`, want: "https://api.example.org/v1?city=a",
 		},
 		"undeclared": {
-			arguments: `{"town":"a"}`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: `"town" is not declared`,
+			arguments: `{"town":"a"}`, reason: v1alpha1.ToolCallReasonInvalidArguments, message: `"town" is not declared`,
 		},
 		"a list": {
-			arguments: `{"city":["a"]}`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: `"city" must be a string`,
+			arguments: `{"city":["a"]}`, reason: v1alpha1.ToolCallReasonInvalidArguments, message: `"city" must be a string`,
 		},
 		"no object": {
-			arguments: `[]`, reason: v1alpha1.ToolCallReasonInvalidArguments, says: "not a JSON object",
+			arguments: `[]`, reason: v1alpha1.ToolCallReasonInvalidArguments, message: "not a JSON object",
 		},
 		"too long": {
 			arguments: `{"city":"` + strings.Repeat("a", MaxURLBytes) + `"}`, reason: v1alpha1.ToolCallReasonArgumentsTooLarge,
-			says: "the maximum is 8192",
+			message: "the maximum is 8192",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestARequestSendsTheArgumentsInItsQuery(t *testing.T) {
 			r, refused := Build(p)
 			if test.reason != "" {
 				if refused == nil || refused.State != v1alpha1.ToolCallStateNotExecuted || refused.Reason != test.reason ||
-					!strings.Contains(refused.Error, test.says) {
+					!strings.Contains(refused.Error, test.message) {
 					t.Errorf("refused with %+v", refused)
 				}
 				return
@@ -177,28 +177,29 @@ func TestASecretThatCannotBeSentIsNot(t *testing.T) {
 	for name, test := range map[string]struct {
 		secrets map[string]*corev1.Secret
 		key     string
-		says    string
+		message string
 	}{
 		"one that is free":  {secrets: newSecret("weather", "abc")},
 		"one for this host": {secrets: newSecret("weather", "abc", "other.example", " API.example.org ")},
 		"one for this port": {secrets: newSecret("weather", "abc", "api.example.org:443")},
 		"one for another port": {
-			secrets: newSecret("weather", "abc", "api.example.org:8443"), says: "is bound to hosts by capstan.dev/allowed-hosts",
+			secrets: newSecret("weather", "abc", "api.example.org:8443"),
+			message: "is bound to hosts by capstan.dev/allowed-hosts",
 		},
 		"one for another host": {
-			secrets: newSecret("weather", "abc", "example.org"), says: "is bound to hosts by capstan.dev/allowed-hosts",
+			secrets: newSecret("weather", "abc", "example.org"), message: "is bound to hosts by capstan.dev/allowed-hosts",
 		},
 		"one for no host": {
-			secrets: newSecret("weather", "abc", ""), says: "is bound to hosts by capstan.dev/allowed-hosts",
+			secrets: newSecret("weather", "abc", ""), message: "is bound to hosts by capstan.dev/allowed-hosts",
 		},
-		"one that is not there": {says: `Secret "weather" of one of its headers does not exist`},
-		"one without the key":   {secrets: newSecret("weather", "abc"), key: "other", says: `has no key "other"`},
-		"an empty one":          {secrets: newSecret("weather", "\n"), says: "is not a valid header value"},
-		"one with two lines":    {secrets: newSecret("weather", "abc\nX-Admin: yes"), says: "is not a valid header value"},
+		"one that is not there": {message: `Secret "weather" of one of its headers does not exist`},
+		"one without the key":   {secrets: newSecret("weather", "abc"), key: "other", message: `has no key "other"`},
+		"an empty one":          {secrets: newSecret("weather", "\n"), message: "is not a valid header value"},
+		"one with two lines":    {secrets: newSecret("weather", "abc\nX-Admin: yes"), message: "is not a valid header value"},
 		"one that is too long": {
-			secrets: newSecret("weather", strings.Repeat("a", MaxHeaderBytes+1)), says: "is not a valid header value",
+			secrets: newSecret("weather", strings.Repeat("a", MaxHeaderBytes+1)), message: "is not a valid header value",
 		},
-		"one that is not all text": {secrets: newSecret("weather", "abc\xff"), says: "is not a valid header value"},
+		"one that is not all text": {secrets: newSecret("weather", "abc\xff"), message: "is not a valid header value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := forecast(func(p *Params) {
@@ -209,7 +210,7 @@ func TestASecretThatCannotBeSentIsNot(t *testing.T) {
 				}
 			})
 			r, refused := Build(p)
-			if test.says == "" {
+			if test.message == "" {
 				if refused != nil || r.Secret.Get("X-Key") != "abc" {
 					t.Errorf("refused %+v", refused)
 				}
@@ -217,7 +218,7 @@ func TestASecretThatCannotBeSentIsNot(t *testing.T) {
 			}
 			if refused == nil || refused.State != v1alpha1.ToolCallStateNotExecuted ||
 				refused.Reason != v1alpha1.ToolCallReasonSecretUnusable ||
-				!strings.Contains(refused.Error, test.says) {
+				!strings.Contains(refused.Error, test.message) {
 				t.Fatalf("refused with %+v", refused)
 			}
 			if strings.Contains(refused.Error, "abc") || strings.Contains(refused.Error, "X-Admin") {

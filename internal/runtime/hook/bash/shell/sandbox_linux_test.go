@@ -35,8 +35,8 @@ func attempts() map[string]string {
 	if err := confine(); err != nil {
 		return map[string]string{"confine": err.Error()}
 	}
-	said := map[string]string{}
-	try := func(name string, attempt func() error) { said[name] = fmt.Sprint(attempt()) }
+	results := map[string]string{}
+	try := func(name string, attempt func() error) { results[name] = fmt.Sprint(attempt()) }
 	try("read a file", func() error { _, err := os.ReadFile("/etc/hostname"); return err })
 	try("create a file", func() error { return os.WriteFile("/tmp/capstan-escape", nil, 0o600) })
 	try("find a file", func() error { _, err := os.Stat("/etc/hostname"); return err })
@@ -106,7 +106,7 @@ func attempts() map[string]string {
 		return nil
 	})
 	try("find a user", func() error { _, err := user.Lookup("root"); return err })
-	return said
+	return results
 }
 
 // What the interpreter or a library does is no way out either: the kernel refuses it.
@@ -116,14 +116,14 @@ func TestAConfinedProcessHasNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said map[string]string
-	if err := json.Unmarshal(out, &said); err != nil {
+	var results map[string]string
+	if err := json.Unmarshal(out, &results); err != nil {
 		t.Fatal(err)
 	}
-	if len(said) < 20 {
-		t.Fatalf("it tried only %d things: %v", len(said), said)
+	if len(results) < 20 {
+		t.Fatalf("it tried only %d things: %v", len(results), results)
 	}
-	for attempt, err := range said {
+	for attempt, err := range results {
 		t.Logf("%s: %s", attempt, err)
 		switch {
 		case attempt == "fork with clone3":
@@ -135,7 +135,7 @@ func TestAConfinedProcessHasNothing(t *testing.T) {
 			t.Errorf("%s: %s", attempt, err)
 		}
 	}
-	if said["fork with clone3"] != unix.ENOSYS.Error() {
-		t.Errorf("clone3: %s", said["fork with clone3"])
+	if results["fork with clone3"] != unix.ENOSYS.Error() {
+		t.Errorf("clone3: %s", results["fork with clone3"])
 	}
 }

@@ -61,7 +61,7 @@ func serve(in io.Reader, out io.Writer) error {
 	var r Request
 	if err := Receive(in, MaxRequestBytes, &r); err != nil {
 		if errors.Is(err, io.EOF) {
-			// Nobody needs the process.
+			// The process is not needed any more.
 			return nil
 		}
 		return err
