@@ -45,6 +45,24 @@ func cancelled(ctx context.Context, namespace string) {
 	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed("Cancelled"))
 }
 
+// hookedTurn plays a Turn of a Session with a hook, for calls of tools if there are any.
+func hookedTurn(
+	ctx context.Context, namespace string, event v1alpha1.HookEvent, expression string, tools ...string,
+) played {
+	GinkgoHelper()
+	session := builder.Session("demo").In(namespace).Obj()
+	session.Spec.Hooks = []v1alpha1.Hook{{Name: "guard", Event: event, CEL: &v1alpha1.CELHook{Expression: expression}}}
+	for _, tool := range tools {
+		session.Spec.Hooks[0].Matcher = &v1alpha1.HookMatcher{ToolName: tool}
+	}
+	create(ctx, session)
+	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+	p := played{namespace: namespace, before: len(requests.in(namespace))}
+	create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+	return p
+}
+
 // Each line is what one thing costs: the writes that a Turn makes to which it happens. budgets_test.go has what acts
 // and clients cost.
 var _ = Describe("The write budget, line by line", func() {
@@ -168,18 +186,30 @@ var _ = Describe("The write budget, line by line", func() {
 			times(1, turnWrite),
 			ending,
 		),
+		Entry("with hooks on its message: 1 entry, and 1 Turn status for the plan", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, builder.Script("done"))
+			return hookedTurn(ctx, namespace, v1alpha1.HookEventUserPromptSubmit, `{"decision": "mutate",
+				"patch": {"message": "another"}}`)
+		}, beginning, []string{turnWrite, entryWrite}, ending),
+		Entry("with hooks on its calls: 1 entry more than without", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, builder.Script("done", builder.Calls("work")),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
+			return hookedTurn(ctx, namespace, v1alpha1.HookEventPreToolUse, "true")
+		}, beginning, times(1, entryWrite), []string{turnWrite, accountWrite, jobWrite, entryWrite, turnWrite, entryWrite},
+			ending),
+		Entry("with a hook that looks at none of its calls: nothing more", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, builder.Script("done", builder.Calls("work")),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
+			return hookedTurn(ctx, namespace, v1alpha1.HookEventPreToolUse, "true", "other")
+		}, beginning, []string{turnWrite, accountWrite, jobWrite, entryWrite, turnWrite, entryWrite}, ending),
+		Entry("with a hook that blocks its call: 1 entry, and no Job", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, builder.Script("done", builder.Calls("work")),
+				builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
+			return hookedTurn(ctx, namespace, v1alpha1.HookEventPreToolUse, "false")
+		}, beginning, times(1, entryWrite), []string{turnWrite, entryWrite, turnWrite, entryWrite}, ending),
 		Entry("with hooks at its end: 1 entry", func(ctx context.Context) played {
 			namespace := newNamespace(ctx, builder.Script("done"))
-			session := builder.Session("demo").In(namespace).Obj()
-			session.Spec.Hooks = []v1alpha1.Hook{{
-				Name: "report", Event: v1alpha1.HookEventTurnEnd, CEL: &v1alpha1.CELHook{Expression: "false"},
-			}}
-			create(ctx, session)
-			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
-			p := played{namespace: namespace, before: len(requests.in(namespace))}
-			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
-			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-			return p
+			return hookedTurn(ctx, namespace, v1alpha1.HookEventTurnEnd, "false")
 		}, beginning, times(1, entryWrite), ending),
 		Entry("that waits between two attempts of its model call: 1", func(ctx context.Context) played {
 			later := func(w http.ResponseWriter, _ *http.Request) {
