@@ -120,7 +120,7 @@ const (
 	callGuarded = `{calls: [{name: guarded}]}`
 
 	// builtins are the capabilities of a Harness, and callingBuiltins a script that calls their tools.
-	builtins        = `capabilities: [{builtin: current_time, config: {timezone: Asia/Tokyo}}, ` +
+	builtins = `capabilities: [{builtin: current_time, config: {timezone: Asia/Tokyo}}, ` +
 		`{builtin: stateless_todo_list}, {builtin: test_math}]`
 	callingBuiltins = `simulation: {
   response: {text: "Told: {{tool:look}} {{tool:write_todos}} {{tool:divide}} {{tool:get_current_time}}"},
