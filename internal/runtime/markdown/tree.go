@@ -20,6 +20,8 @@ const (
 	maxDepth = 64
 	// maxIndent is how deep quotations and lists are nested: each level lengthens all lines within it.
 	maxIndent = 6
+	// indentBytes is the most that a level lengthens a line: by the number of an item, a dot and a space.
+	indentBytes = 7
 	// maxCells is the most cells of a row: all rows of a table get as many as the longest one.
 	maxCells = 24
 	// maxAttributes is how many attributes of an element are looked at, and maxURLBytes the longest address.
@@ -112,10 +114,29 @@ func (t *tree) text(text []byte) {
 		t.title += string(text[:min(len(text), maxTitleBytes-len(t.title))])
 		return
 	}
-	if t.within(skipped...) || len(text) == 0 || !t.room(len(text)) {
+	if t.within(skipped...) || len(text) == 0 || !t.room(t.size(text)) {
 		return
 	}
 	t.last().AppendChild(&html.Node{Type: html.TextNode, Data: string(text)})
+}
+
+// size is the most that a text takes in Markdown, in bytes, without escapes. Only preformatted text keeps its lines.
+func (t *tree) size(text []byte) int {
+	if !t.within(atom.Pre) {
+		return len(text)
+	}
+	return len(text) + bytes.Count(text, []byte("\n"))*t.indent()*indentBytes
+}
+
+// indent is how deep open quotations and lists are nested.
+func (t *tree) indent() int {
+	deep := 0
+	for _, n := range t.open {
+		if slices.Contains(indents, n.DataAtom) {
+			deep++
+		}
+	}
+	return deep
 }
 
 func (t *tree) last() *html.Node { return t.open[len(t.open)-1] }
@@ -162,13 +183,7 @@ func (t *tree) opens(kind atom.Atom) bool {
 	case kind == atom.Table:
 		return !t.within(atom.Table)
 	case slices.Contains(indents, kind):
-		deep := 0
-		for _, n := range t.open {
-			if slices.Contains(indents, n.DataAtom) {
-				deep++
-			}
-		}
-		return deep < maxIndent
+		return t.indent() < maxIndent
 	}
 	return true
 }

@@ -24,6 +24,9 @@ const (
 	fetchTimeout = 30 * time.Second
 	// maxPageTextBytes is the most that is returned of a page, as JSON.
 	maxPageTextBytes = 56 << 10
+	// maxPageURLBytes and maxTypeBytes are the most that is returned of its address and of its media type: servers write
+	// them, in headers that are as long as a result.
+	maxPageURLBytes, maxTypeBytes = 2048, 128
 )
 
 // webFetch lets the model read pages of the web. The manager sends the request, by the rules of HTTP tools: public
@@ -114,7 +117,8 @@ func readPage(ctx context.Context, response *egress.Response, asMarkdown bool) (
 		return nil, err
 	}
 	read := page{
-		URL: response.URL.String(), ContentType: mediaType, Content: string(text), Truncated: response.More,
+		URL: result.Head(response.URL.String(), maxPageURLBytes), ContentType: result.Head(mediaType, maxTypeBytes),
+		Content: string(text), Truncated: response.More,
 	}
 	if asMarkdown && isHTML(mediaType) {
 		converted, err := markdown.FromHTML(ctx, text, response.URL)

@@ -91,6 +91,16 @@ func TestAPageOfTheWebIsRead(t *testing.T) {
 			},
 			want: []string{`/there","content_type"`, `[y](https://127.0.0.1:`},
 		},
+		"of a server with long headers": {
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/" {
+					http.Redirect(w, r, "/"+strings.Repeat("x", 48<<10), http.StatusFound)
+					return
+				}
+				writing("text/"+strings.Repeat("y", 48<<10), "content")(w, r)
+			},
+			want: []string{`xx","content_type":"text/y`, `yy","content":"content"}`},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := site.New(t, test.handler)
