@@ -68,6 +68,18 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.JournalTurnApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LocalReference"):
 		return &apiv1alpha1.LocalReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MCPServer"):
+		return &apiv1alpha1.MCPServerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MCPServerSpec"):
+		return &apiv1alpha1.MCPServerSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MCPServerStatus"):
+		return &apiv1alpha1.MCPServerStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MCPServerTool"):
+		return &apiv1alpha1.MCPServerToolApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MCPToolFilter"):
+		return &apiv1alpha1.MCPToolFilterApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MCPToolRule"):
+		return &apiv1alpha1.MCPToolRuleApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MessageImage"):
 		return &apiv1alpha1.MessageImageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MessagePart"):

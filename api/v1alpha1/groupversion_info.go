@@ -24,6 +24,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&Agent{}, &AgentList{},
 		&Harness{}, &HarnessList{},
 		&JournalEntry{}, &JournalEntryList{},
+		&MCPServer{}, &MCPServerList{},
 		&Model{}, &ModelList{},
 		&Record{}, &RecordList{},
 		&Session{}, &SessionList{},

@@ -145,7 +145,7 @@ type TurnPlan struct {
 }
 
 // ToolExecutor is how a tool runs.
-// +kubebuilder:validation:Enum=Job;HTTP;Builtin;Client;None
+// +kubebuilder:validation:Enum=Job;HTTP;MCP;Builtin;Client;None
 type ToolExecutor string
 
 const (
@@ -153,6 +153,8 @@ const (
 	ToolExecutorJob ToolExecutor = "Job"
 	// ToolExecutorHTTP runs the tool as an HTTP request.
 	ToolExecutorHTTP ToolExecutor = "HTTP"
+	// ToolExecutorMCP calls the tool of an MCPServer.
+	ToolExecutorMCP ToolExecutor = "MCP"
 	// ToolExecutorBuiltin runs a tool that is part of the manager.
 	ToolExecutorBuiltin ToolExecutor = "Builtin"
 	// ExecutorClient leaves the tool to the client of the Session, which creates a ToolResult.
@@ -202,7 +204,7 @@ type ToolCall struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
-	// executor that runs the call: Job, HTTP, Builtin, Client, or None for a call that was refused.
+	// executor that runs the call: Job, HTTP, MCP, Builtin, Client, or None for a call that was refused.
 	// +required
 	Executor ToolExecutor `json:"executor"`
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
@@ -219,15 +221,16 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	ConcurrencyClass string `json:"concurrencyClass,omitempty"`
-	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is
-	// another Tool. It is absent for a tool that is part of the manager.
+	// toolUID is the UID of the Tool or MCPServer that the call was planned with. One that is deleted and created again
+	// is another one. It is absent for a tool that is part of the manager.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	ToolUID types.UID `json:"toolUID,omitempty"`
 	// toolDigest is the start of the SHA-256 of the Tool's definition, as it was when the call was planned: its spec
-	// without description, approvalTimeout and the text of inputSchema. A call whose Tool has another digest at its
-	// start is not executed, with reason ToolChanged.
+	// without description, approvalTimeout and the text of inputSchema. For a tool of an MCPServer it is of the url, the
+	// headers, the rule and the discovered definition. A call whose Tool has another digest at its start is not executed,
+	// with reason ToolChanged.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ToolDigest string `json:"toolDigest,omitempty"`

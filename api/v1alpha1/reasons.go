@@ -29,6 +29,16 @@ const (
 	ReasonRoleMissing = "RoleMissing"
 	// ReasonToolNotFound: a referenced Tool does not exist yet.
 	ReasonToolNotFound = "ToolNotFound"
+	// ReasonMCPServerNotFound: a referenced MCPServer does not exist yet.
+	ReasonMCPServerNotFound = "MCPServerNotFound"
+	// ReasonMCPServerNotReady: a referenced MCPServer exists and is not Ready.
+	ReasonMCPServerNotReady = "MCPServerNotReady"
+	// ReasonTooManyMCPServers: the layers name more MCPServers than a Session may have.
+	ReasonTooManyMCPServers = "TooManyMCPServers"
+	// ReasonDiscoveryFailed: the server did not list its tools.
+	ReasonDiscoveryFailed = "DiscoveryFailed"
+	// ReasonDefinitionsTooLarge: the server has more tools, or larger definitions of them, than an MCPServer may have.
+	ReasonDefinitionsTooLarge = "DefinitionsTooLarge"
 	// ReasonCapabilityNotFound: the manager has no capability of that name.
 	ReasonCapabilityNotFound = "CapabilityNotFound"
 	// ReasonCapabilityInvalid: a capability cannot be used as it is: its configuration is invalid, its dependencies are a
@@ -240,7 +250,9 @@ const (
 	ToolCallReasonPanicked = "Panicked"
 	// ToolCallReasonNoFunction: no function replaces the tool's container in the in-process runtime.
 	ToolCallReasonNoFunction = "NoFunction"
-	// ToolCallReasonToolError: a tool that is part of the manager returned an error.
+	// ToolCallReasonServerError: the server of the Model Context Protocol rejected the call.
+	ToolCallReasonServerError = "ServerError"
+	// ToolCallReasonToolError: a tool that is part of the manager, or the tool of an MCPServer, returned an error.
 	ToolCallReasonToolError = "ToolError"
 	// ToolCallReasonInternalError: a tool that is part of the manager failed because of a defect. The manager's log has
 	// the cause.

@@ -16,14 +16,20 @@ const (
 )
 
 // RecordSpec is a part of a store.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf || (oldSelf.type == 'Index' && self.type == 'Index' && self.session == oldSelf.session && self.store == oldSelf.store && self.revision == oldSelf.revision + 1)",message="a blob cannot be changed, and an index only to its next revision."
+// +kubebuilder:validation:XValidation:rule="self == oldSelf || (oldSelf.type == 'Index' && self.type == 'Index' && has(self.session) == has(oldSelf.session) && (!has(self.session) || self.session == oldSelf.session) && (!has(self.mcpServer) || (has(oldSelf.mcpServer) && self.mcpServer == oldSelf.mcpServer)) && self.store == oldSelf.store && self.revision == oldSelf.revision + 1)",message="a blob cannot be changed, and an index only to its next revision."
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Index') == has(self.revision)",message="an index has a revision, and a blob has none."
+// +kubebuilder:validation:XValidation:rule="has(self.session) != has(self.mcpServer)",message="exactly one of session and mcpServer must be set."
 type RecordSpec struct {
 	// session is the name of the Session that the store belongs to.
-	// +required
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Session string `json:"session"`
+	Session string `json:"session,omitempty"`
+	// mcpServer is the name of the MCPServer that the store belongs to.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	MCPServer string `json:"mcpServer,omitempty"`
 	// store is the name of the store, such as files.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -48,11 +54,13 @@ type RecordSpec struct {
 }
 
 // Record is a part of what a service of a Session stores: the index of a store, or a value of it. The files of a
-// Session are Records, for example. Only the manager writes Records, and they are deleted with their Session.
+// Session are Records, for example, and so are the definitions of the tools of an MCPServer. Only the manager writes
+// Records, and they are deleted with their Session or MCPServer.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced
 // +kubebuilder:printcolumn:name="Session",type=string,JSONPath=`.spec.session`
+// +kubebuilder:printcolumn:name="MCPServer",type=string,JSONPath=`.spec.mcpServer`,priority=1
 // +kubebuilder:printcolumn:name="Store",type=string,JSONPath=`.spec.store`
 // +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.spec.revision`

@@ -47,7 +47,7 @@ const (
 type NetworkPattern string
 
 // NetworkAccess lists the network destinations that the tools of a Turn may reach. It restricts HTTP tools,
-// redirects included. The manager cannot restrict the connections of a Job: if a list is in effect, a Tool with a job
+// redirects included, and calls of the tools of MCPServers. The manager cannot restrict the connections of a Job: if a list is in effect, a Tool with a job
 // must have network None, or be exempt. The patterns of allowed and blocked have at most 8192 bytes together.
 // +kubebuilder:validation:XValidation:rule="has(self.allowed) || has(self.blocked)",message="at least one of allowed and blocked must be set."
 // +kubebuilder:validation:XValidation:rule="(has(self.allowed) ? self.allowed.map(p, size(bytes(p))).sum() : 0) + (has(self.blocked) ? self.blocked.map(p, size(bytes(p))).sum() : 0) <= 8192",message="allowed and blocked must have at most 8192 bytes together."
@@ -116,6 +116,13 @@ type ConfigLayer struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Tools []LocalReference `json:"tools,omitempty"`
+
+	// mcpServers lists the MCPServers whose tools the model may call. Layers add up, and at most 32 may be named together.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	MCPServers []LocalReference `json:"mcpServers,omitempty"`
 
 	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call. Layers
 	// add up. A capability that is named twice counts once, with the config of the lower layer.

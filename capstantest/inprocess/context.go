@@ -65,5 +65,6 @@ func (r *Runtime) contextOf(
 	if err != nil {
 		return nil, fmt.Errorf("loading the context of Session %s: %w", of.Name, err)
 	}
+	resolved.RemoteTexts = r.built.objects.servers.whole()
 	return inspect.Of(of, resolved, messages), nil
 }

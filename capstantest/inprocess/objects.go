@@ -33,6 +33,8 @@ type objects struct {
 	functionProviders map[v1alpha1.ModelProvider]bool
 	// checkKey returns why a Model has no API key.
 	checkKey func(context.Context, *v1alpha1.Model) error
+	// servers has the tools of MCPServers.
+	servers servers
 
 	mu      sync.RWMutex
 	byKey   map[key]apivalidation.Object
@@ -123,13 +125,16 @@ func specOf(o apivalidation.Object) any {
 }
 
 // uidOf is the UID of a new object. The UID of a Session is derived from its name, so that another process finds its
-// journal, and that of a Tool, so that calls which another process has planned start here; each Turn gets a new one.
+// journal, and that of a Tool or an MCPServer, so that calls which another process has planned start here; each Turn
+// gets a new one.
 func (s *objects) uidOf(o apivalidation.Object) types.UID {
 	switch o.(type) {
 	case *v1alpha1.Session:
 		return s.uidFor("sessions", o)
 	case *v1alpha1.Tool:
 		return s.uidFor("tools", o)
+	case *v1alpha1.MCPServer:
+		return s.uidFor("mcpservers", o)
 	default:
 		return types.UID(uuid.NewString())
 	}

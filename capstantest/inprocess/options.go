@@ -60,9 +60,9 @@ func WithNamespace(name string) Option {
 	}
 }
 
-// WithObjects adds Harnesses, Agents, Sessions, Models, Tools and Turns; an object of the same kind and name as an
-// earlier one replaces it. They get the defaults of the API and are validated as the package comment describes. A Turn
-// is not run: Runtime.Turn returns it, for RunTurn.
+// WithObjects adds Harnesses, Agents, Sessions, Models, Tools, MCPServers and Turns; an object of the same kind and
+// name as an earlier one replaces it. They get the defaults of the API and are validated as the package comment
+// describes. A Turn is not run: Runtime.Turn returns it, for RunTurn.
 func WithObjects(given ...Object) Option {
 	return func(b *builder) error {
 		b.later = append(b.later, func() error {
@@ -219,8 +219,8 @@ func WithTools(run JobRunner) Option {
 	}
 }
 
-// WithEgressAllow allows HTTP tools and requests to model providers to reach ranges of addresses that are not public,
-// such as 127.0.0.0/8 for a server of the test. Default: public addresses only.
+// WithEgressAllow allows HTTP tools, requests to MCPServers and requests to model providers to reach ranges of
+// addresses that are not public, such as 127.0.0.0/8 for a server of the test. Default: public addresses only.
 func WithEgressAllow(ranges ...netip.Prefix) Option {
 	return func(b *builder) error {
 		b.egress.Allow = append(b.egress.Allow, ranges...)
@@ -228,8 +228,8 @@ func WithEgressAllow(ranges ...netip.Prefix) Option {
 	}
 }
 
-// WithEgressRoots sets the root certificates for HTTP tools and requests to model providers. Default: those of the
-// system.
+// WithEgressRoots sets the root certificates for HTTP tools, MCPServers and requests to model providers. Default: those
+// of the system.
 func WithEgressRoots(roots *x509.CertPool) Option {
 	return func(b *builder) error {
 		b.egress.Roots = roots

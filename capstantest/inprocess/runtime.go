@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
@@ -100,6 +101,9 @@ func (b *builder) build(ctx context.Context) error {
 		return err
 	}
 	b.objects.checkKey = b.steps.CheckKey
+	b.objects.servers.discover = discovery.Discoverer{
+		Egress: b.steps.Egress, Secrets: b.steps.Secrets, Schemas: b.objects.schemas,
+	}.Discover
 	for _, add := range b.later {
 		if err := add(); err != nil {
 			return err

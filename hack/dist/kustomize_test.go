@@ -59,6 +59,11 @@ spec:
     imagePullSecrets: [{name: key}]
 ---
 apiVersion: capstan.dev/v1alpha1
+kind: MCPServer
+metadata: {name: search}
+spec: {url: "https://search.example.org/mcp", headers: [{name: Authorization, secretKeyRef: {name: key, key: api-key}}]}
+---
+apiVersion: capstan.dev/v1alpha1
 kind: Harness
 metadata: {name: base}
 spec: {modelRef: {name: main}}
@@ -72,7 +77,7 @@ spec: {parentRef: {name: base}, tools: [{name: pay}],
 apiVersion: capstan.dev/v1alpha1
 kind: Agent
 metadata: {name: helper}
-spec: {modelRef: {name: spare}}
+spec: {modelRef: {name: spare}, mcpServers: [{name: search}]}
 ---
 apiVersion: capstan.dev/v1alpha1
 kind: Session
@@ -114,7 +119,8 @@ func TestAnOverlayRenamesWhatIsNamed(t *testing.T) {
 		"name: staging-demo\n":               2,
 		"name: staging-demo-1":               2,
 		"serviceAccountName: staging-payer":  1,
-		"name: staging-key-":                 4,
+		"name: staging-search":               2,
+		"name: staging-key-":                 5,
 		"image: registry.example.org/pay:v2": 1,
 	} {
 		if count := strings.Count(got, name); count != times {

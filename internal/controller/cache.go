@@ -48,6 +48,7 @@ func CacheOptions(namespaces ...string) cache.Options {
 			&v1alpha1.Agent{}:      {Transform: stripAgent},
 			&v1alpha1.Model{}:      {Transform: stripModel},
 			&v1alpha1.Tool{}:       {Transform: stripTool},
+			&v1alpha1.MCPServer{}:  {Transform: stripServer},
 			&v1alpha1.Session{}:    {Transform: stripSession},
 			&v1alpha1.Turn{}:       {Transform: stripTurn},
 			&v1alpha1.ToolResult{}: {Transform: stripToolResult},
@@ -152,6 +153,15 @@ func stripModel(object any) (any, error) {
 func stripTool(object any) (any, error) {
 	if tool, ok := object.(*v1alpha1.Tool); ok {
 		definition.LeaveOut(tool)
+	}
+	return stripMetadata(object)
+}
+
+// stripServer drops the url and the headers of an MCPServer if they are large: they are read live when its server is
+// sent a request. Their digest stays.
+func stripServer(object any) (any, error) {
+	if server, ok := object.(*v1alpha1.MCPServer); ok {
+		definition.LeaveOutConnection(server)
 	}
 	return stripMetadata(object)
 }

@@ -10,8 +10,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 )
 
-// enqueueAll returns the function for Options.Jumps: it enqueues every Turn, Session and Model.
-func enqueueAll(reader client.Reader, turnWakes, sessionWakes, modelWakes *wake.Source) func(context.Context) error {
+// enqueueAll returns the function for Options.Jumps: it enqueues every Turn, Session, Model and
+// MCPServer.
+func enqueueAll(
+	reader client.Reader, turnWakes, sessionWakes, modelWakes, serverWakes *wake.Source,
+) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var turns v1alpha1.TurnList
 		if err := reader.List(ctx, &turns); err != nil {
@@ -24,6 +27,13 @@ func enqueueAll(reader client.Reader, turnWakes, sessionWakes, modelWakes *wake.
 		var models v1alpha1.ModelList
 		if err := reader.List(ctx, &models); err != nil {
 			return fmt.Errorf("listing the Models to reconcile after a clock jump: %w", err)
+		}
+		var servers v1alpha1.MCPServerList
+		if err := reader.List(ctx, &servers); err != nil {
+			return fmt.Errorf("listing the MCPServers to reconcile after a clock jump: %w", err)
+		}
+		for i := range servers.Items {
+			serverWakes.Wake(client.ObjectKeyFromObject(&servers.Items[i]))
 		}
 		for i := range models.Items {
 			modelWakes.Wake(client.ObjectKeyFromObject(&models.Items[i]))

@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/harness"
 	"github.com/capstan-dev/capstan/internal/controller/job"
+	"github.com/capstan-dev/capstan/internal/controller/mcpserver"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"
@@ -38,6 +39,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/hook/check"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
@@ -187,7 +189,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	validator := inputschema.NewValidator()
-	turnWakes, sessionWakes, modelWakes := &wake.Source{}, &wake.Source{}, &wake.Source{}
+	turnWakes, sessionWakes := &wake.Source{}, &wake.Source{}
+	modelWakes, serverWakes := &wake.Source{}, &wake.Source{}
 	steps, err := o.steps(mgr, validator)
 	if err != nil {
 		return err
@@ -209,9 +212,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	if o.Jumps != nil {
-		o.Jumps(enqueueAll(mgr.GetClient(), turnWakes, sessionWakes, modelWakes))
+		o.Jumps(enqueueAll(mgr.GetClient(), turnWakes, sessionWakes, modelWakes, serverWakes))
 	}
-	texts := configsource.NewTexts(mgr.GetAPIReader(), o.ConfigCacheBytes)
+	texts := configsource.NewTexts(mgr.GetAPIReader(), steps.Records, o.ConfigCacheBytes)
 	sessions := &session.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Activities: sessionActivities,
 		Clock: o.Clock, Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,
@@ -224,15 +227,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return (&agent.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
 		}},
 		{"Model", func() error {
-			return (&modelcontroller.Reconciler{
-				Client: mgr.GetClient(), Texts: texts, Clock: o.Clock, Drivers: o.Models, Keys: steps,
-				Policies: o.Policies, Wakes: modelWakes,
-			}).SetupWithManager(mgr)
+			return o.models(mgr, texts, steps, modelWakes).SetupWithManager(mgr)
 		}},
 		{"Tool", func() error {
 			return (&toolcontroller.Reconciler{
 				Client: mgr.GetClient(), Texts: texts, Clock: o.Clock, Schemas: validator,
 			}).SetupWithManager(mgr)
+		}},
+		{"MCPServer", func() error {
+			return o.servers(mgr, texts, steps, serverWakes).SetupWithManager(mgr)
 		}},
 		{"Session", func() error {
 			return sessions.SetupWithManager(mgr, o.Workers)
@@ -257,6 +260,28 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}},
 	}
 	return setUpAll(kinds)
+}
+
+// models returns the reconciler of Models.
+func (o Options) models(
+	mgr ctrl.Manager, texts *configsource.Texts, steps *step.Runner, wakes *wake.Source,
+) *modelcontroller.Reconciler {
+	return &modelcontroller.Reconciler{
+		Client: mgr.GetClient(), Texts: texts, Clock: o.Clock, Drivers: o.Models, Keys: steps, Policies: o.Policies,
+		Wakes: wakes,
+	}
+}
+
+// servers returns the reconciler of MCPServers.
+func (o Options) servers(
+	mgr ctrl.Manager, texts *configsource.Texts, steps *step.Runner, wakes *wake.Source,
+) *mcpserver.Reconciler {
+	return &mcpserver.Reconciler{
+		Client: mgr.GetClient(), Texts: texts, Records: steps.Records, Clock: o.Clock, Policies: o.Policies, Wakes: wakes,
+		Discoverer: discovery.Discoverer{
+			Egress: o.Egress, Secrets: steps.Secrets, Schemas: steps.Validator, Account: steps.Account,
+		},
+	}
 }
 
 // kind is the reconciler of a kind.

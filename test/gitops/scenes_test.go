@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -391,6 +392,24 @@ func reason(ctx context.Context, object client.Object, kind string, conditions *
 	}
 	return ""
 }
+
+var _ = Describe("An MCPServer", func() {
+	It("is progressing while its server does not respond", func(ctx context.Context) {
+		server := &v1alpha1.MCPServer{
+			ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(ctx), Name: "search"},
+			Spec:       v1alpha1.MCPServerSpec{URL: "https://127.0.0.1:1/mcp"},
+		}
+		create(ctx, server)
+		Eventually(func() (string, error) {
+			err := kit.Client.Get(ctx, client.ObjectKeyFromObject(server), server)
+			if ready := meta.FindStatusCondition(server.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+				return ready.Reason, err
+			}
+			return "", err
+		}).Should(Equal(v1alpha1.ReasonDiscoveryFailed))
+		Eventually(record.history(server)).Should(HaveExactElements(progressing))
+	})
+})
 
 var _ = Describe("A Record", func() {
 	It("is finished when it is written, whatever its revision", func(ctx context.Context) {

@@ -23,7 +23,8 @@ import (
 )
 
 // kinds are all of Capstan's.
-var kinds = []string{"Harness", "Agent", "Session", "Turn", "Model", "Tool", "ToolResult", "JournalEntry", "Record"}
+var kinds = []string{"Harness", "Agent", "Session", "Turn", "Model", "Tool", "ToolResult", "JournalEntry", "Record",
+	"MCPServer"}
 
 var (
 	config *rest.Config

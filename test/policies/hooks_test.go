@@ -114,6 +114,8 @@ var lending = []string{
 	"Harness spec.hooks[].webhook.headers[].secretKeyRef.name",
 	"Session spec.hooks[].webhook.headers[].secretKeyRef.key",
 	"Session spec.hooks[].webhook.headers[].secretKeyRef.name",
+	"MCPServer spec.headers[].secretKeyRef.key",
+	"MCPServer spec.headers[].secretKeyRef.name",
 	"Model spec.secretKeyRef.key",
 	"Model spec.secretKeyRef.name",
 	"Tool spec.http.headers[].secretKeyRef.key",

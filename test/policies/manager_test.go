@@ -32,6 +32,8 @@ var managerRights = []string{
 	"capstan.dev/harnesses: get list watch",
 	"capstan.dev/harnesses/status: patch",
 	"capstan.dev/journalentries: create get",
+	"capstan.dev/mcpservers: get list watch",
+	"capstan.dev/mcpservers/status: patch",
 	"capstan.dev/models: get list watch",
 	"capstan.dev/models/status: patch",
 	"capstan.dev/records: create delete get update",

@@ -121,7 +121,7 @@ var _ = Describe("The policy journal-entries", func() {
 })
 
 var _ = Describe("The policy records", func() {
-	const refusal = "only the manager may write Records. They are deleted with their Session."
+	const refusal = "only the manager may write Records. They are deleted with their Session or MCPServer."
 
 	It("lets only the manager write, whatever the role of a user", func(ctx context.Context) {
 		user, _ := newUser(ctx, newRole(ctx, everything))
@@ -151,7 +151,7 @@ var _ = Describe("The policy records", func() {
 			return as("system:serviceaccount:kube-system:namespace-controller").Delete(ctx, index)
 		})
 		refuses(func() error { return as(managerUser).Delete(ctx, index) },
-			"the manager may delete only blobs. An index is deleted with its Session.")
+			"the manager may delete only blobs. An index is deleted with its Session or MCPServer.")
 		blob := stored(ctx, writer, newRecord("blob", v1alpha1.RecordTypeBlob))
 		Expect(as(managerUser).Delete(ctx, blob)).To(Succeed())
 	})
@@ -164,7 +164,7 @@ var _ = Describe("The policy records", func() {
 		} {
 			orphan := newRecord("orphan", v1alpha1.RecordTypeBlob)
 			orphan.OwnerReferences = owners
-			refuses(creating(ctx, as(managerUser), orphan), "a Record must be owned by its Session.")
+			refuses(creating(ctx, as(managerUser), orphan), "a Record must be owned by its Session or its MCPServer.")
 		}
 	})
 })

@@ -135,6 +135,12 @@ var layerCases = []ruleCase{
 		message:  `spec.modelRef.name: Required value`,
 	},
 	{
+		rule:     "spec.mcpServers[] required name",
+		accepted: `spec: {mcpServers: [{name: github}]}`,
+		rejected: `spec: {mcpServers: [{}]}`,
+		message:  `spec.mcpServers[0].name: Required value`,
+	},
+	{
 		rule:     "spec.tools[] required name",
 		accepted: `spec: {tools: [{name: word-count}]}`,
 		rejected: `spec: {tools: [{}]}`,

@@ -43,6 +43,7 @@ func smallest(kind string) *unstructured.Unstructured {
 var smallestSpecs = map[string]string{
 	"Agent":      `{}`,
 	"Harness":    `{}`,
+	"MCPServer":  `{url: "https://example.org/mcp"}`,
 	"Model":      `{provider: Simulated, simulation: {}}`,
 	"Session":    `{harnessRef: {name: base}}`,
 	"Tool":       `{description: Counts words., client: {}}`,

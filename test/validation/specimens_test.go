@@ -40,6 +40,7 @@ var specimens = []specimen{
   systemPrompt: You answer briefly.
   modelRef: {name: simulated}
   tools: [{name: word-count}, {name: ask-user}]
+  mcpServers: [{name: github}]
   capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
   initialFiles: [{path: /docs/rules.md, content: Be brief., encoding: Text, access: ReadOnly}]
   maxIterations: 20
@@ -54,6 +55,7 @@ var specimens = []specimen{
   systemPrompt: You know the law of the sea.
   modelRef: {name: simulated}
   tools: [{name: word-count}]
+  mcpServers: [{name: github}]
   capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
   initialFiles: [{path: /docs/rules.md, content: Be brief., encoding: Text, access: ReadOnly}]
   maxIterations: 10
@@ -70,6 +72,7 @@ var specimens = []specimen{
   systemPrompt: The client is called Ada.
   modelRef: {name: simulated}
   tools: [{name: ask-user}]
+  mcpServers: [{name: github}]
   capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
   initialFiles: [{path: /docs/rules.md, content: Be brief., encoding: Text, access: ReadOnly}]
   maxIterations: 5
@@ -227,6 +230,27 @@ var specimens = []specimen{
     network: Default
     timeout: 5m0s
     startTimeout: 2m0s
+`},
+	{kind: "MCPServer", name: "github", spec: `
+  url: https://mcp.example.org/github
+  headers:
+  - {name: Authorization, secretKeyRef: {name: github, key: authorization}}
+  timeout: 1m0s
+  refreshInterval: 1h0m0s
+  toolFilter: {include: [issue_*], exclude: [issue_delete]}
+  tools:
+  - name: issue_write
+    sideEffect: Idempotent
+    policy: RequiresApproval
+    approvalTimeout: 1h0m0s
+    concurrencyClass: github
+`},
+	{kind: "MCPServer", name: "open", spec: `
+  url: https://mcp.example.org/open
+  headers:
+  - {name: X-Team, value: a}
+  timeout: 30s
+  refreshInterval: 10m0s
 `},
 	{kind: "Tool", name: "http", spec: `
   description: Returns the forecast.

@@ -34,6 +34,7 @@ const unchanged = `{}`
 var casesByKind = map[string][]ruleCase{
 	"Agent":      agentCases,
 	"Harness":    harnessCases,
+	"MCPServer":  serverCases,
 	"Model":      slices.Concat(modelCases, parameterCases, priceCases, simulationCases),
 	"Session":    sessionCases,
 	"Tool":       slices.Concat(toolCases, jobCases, httpCases),

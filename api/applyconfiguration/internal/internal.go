@@ -108,6 +108,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxIterations
       type:
         scalar: numeric
+    - name: mcpServers
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+          elementRelationship: associative
+          keys:
+          - name
     - name: modelRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
@@ -327,6 +335,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxIterations
       type:
         scalar: numeric
+    - name: mcpServers
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+          elementRelationship: associative
+          keys:
+          - name
     - name: modelRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
@@ -590,6 +606,140 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.MCPServer
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.MCPServerSpec
+    - name: status
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.MCPServerStatus
+      default:
+        observedGeneration: -1
+- name: com.github.capstan-dev.capstan.api.v1alpha1.MCPServerSpec
+  map:
+    fields:
+    - name: headers
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPHeader
+          elementRelationship: associative
+          keys:
+          - name
+    - name: refreshInterval
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 10m
+    - name: timeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 30s
+    - name: toolFilter
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.MCPToolFilter
+    - name: tools
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.MCPToolRule
+          elementRelationship: associative
+          keys:
+          - name
+    - name: url
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.MCPServerStatus
+  map:
+    fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: definitionBytes
+      type:
+        scalar: numeric
+    - name: discoveredTools
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.MCPServerTool
+          elementRelationship: associative
+          keys:
+          - name
+    - name: lastDiscoveryTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: protocolVersion
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.MCPServerTool
+  map:
+    fields:
+    - name: digest
+      type:
+        scalar: string
+    - name: hints
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolHint
+          elementRelationship: associative
+    - name: name
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.MCPToolFilter
+  map:
+    fields:
+    - name: exclude
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.MCPToolPattern
+          elementRelationship: associative
+    - name: include
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.MCPToolPattern
+          elementRelationship: associative
+- name: com.github.capstan-dev.capstan.api.v1alpha1.MCPToolPattern
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.MCPToolRule
+  map:
+    fields:
+    - name: approvalTimeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: concurrencyClass
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: policy
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolPolicy
+    - name: sideEffect
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SideEffect
 - name: com.github.capstan-dev.capstan.api.v1alpha1.MessageImage
   map:
     fields:
@@ -807,6 +957,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: format
       type:
         scalar: numeric
+    - name: mcpServer
+      type:
+        scalar: string
     - name: payload
       type:
         scalar: string
@@ -911,6 +1064,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: maxIterations
       type:
         scalar: numeric
+    - name: mcpServers
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+          elementRelationship: associative
+          keys:
+          - name
     - name: modelRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference

@@ -30,7 +30,7 @@ type Reconciler struct {
 	Clock func() time.Time
 }
 
-// +kubebuilder:rbac:groups=capstan.dev,resources=agents;models;tools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=agents;mcpservers;models;tools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=agents/status,verbs=patch
 
 // Reconcile checks one Agent and the objects that it names.
@@ -51,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // SetupWithManager registers the reconciler. It runs for an Agent that changes and for those whose condition depends on
-// a Model or Tool that has changed.
+// a Model, Tool or MCPServer that has changed.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
 	others := pacing.NewFanOut(pacing.InNamespace(r.Client, &v1alpha1.AgentList{}))
@@ -60,6 +60,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.Agent{}, own).
 		Watches(&v1alpha1.Model{}, others.Of(r.ofModel), builder.WithPredicates(configsource.ModelChanged())).
 		Watches(&v1alpha1.Tool{}, others.Of(r.ofTool), builder.WithPredicates(configsource.ToolChanged())).
+		Watches(&v1alpha1.MCPServer{}, others.Of(r.ofServer), builder.WithPredicates(configsource.ModelChanged())).
 		WithOptions(pacing.Options(1)).
 		Complete(r)
 	if err != nil {
@@ -85,6 +86,11 @@ func (r *Reconciler) ofModel(ctx context.Context, model client.Object) []reconci
 // ofTool returns the Agents that name a Tool.
 func (r *Reconciler) ofTool(ctx context.Context, tool client.Object) []reconcile.Request {
 	return r.referencing(ctx, tool.GetNamespace(), fieldindex.ToolName, tool.GetName())
+}
+
+// ofServer returns the Agents that name an MCPServer.
+func (r *Reconciler) ofServer(ctx context.Context, server client.Object) []reconcile.Request {
+	return r.referencing(ctx, server.GetNamespace(), fieldindex.MCPServerName, server.GetName())
 }
 
 // referencing returns the Agents that have a name in a field of the index.

@@ -53,6 +53,11 @@ func (s source) Tool(ctx context.Context, name string) (*v1alpha1.Tool, error) {
 	return get(ctx, s, name, &v1alpha1.Tool{})
 }
 
+// MCPServer implements config.Source.
+func (s source) MCPServer(ctx context.Context, name string) (*v1alpha1.MCPServer, error) {
+	return get(ctx, s, name, &v1alpha1.MCPServer{})
+}
+
 // Model implements config.Source.
 func (s source) Model(ctx context.Context, name string) (*v1alpha1.Model, error) {
 	return get(ctx, s, name, &v1alpha1.Model{})

@@ -3,6 +3,7 @@ package configsource
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -10,7 +11,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -18,13 +21,15 @@ import (
 // Texts reads the long texts of configuration that the manager's cache leaves out. It keeps those that were used last,
 // so that a Turn of a busy agent costs no read.
 type Texts struct {
-	live  client.Reader
-	cache *textCache
+	live    client.Reader
+	records record.Store
+	cache   *textCache
 }
 
-// NewTexts returns a reader of texts that keeps about as many bytes of them as given. live reads past the cache.
-func NewTexts(live client.Reader, bytes int64) *Texts {
-	return &Texts{live: live, cache: newTextCache(bytes)}
+// NewTexts returns a reader of texts that keeps about as many bytes of them as given. live reads past the cache, and
+// records has the definitions of the tools of MCPServers.
+func NewTexts(live client.Reader, records record.Store, bytes int64) *Texts {
+	return &Texts{live: live, records: records, cache: newTextCache(bytes)}
 }
 
 // Of returns a reader for the resolved configuration of a Session.
@@ -124,6 +129,49 @@ func (t *Texts) Tool(ctx context.Context, cached *v1alpha1.Tool) (*v1alpha1.Tool
 		return &v1alpha1.Tool{ObjectMeta: identity(o), Spec: o.Spec}
 	})
 	return whole.DeepCopy(), err
+}
+
+// MCPServer implements turnstate.Texts. It returns the MCPServer itself if nothing of it was left out.
+func (t *Texts) MCPServer(ctx context.Context, cached *v1alpha1.MCPServer) (*v1alpha1.MCPServer, error) {
+	if !definition.ConnectionLeftOut(cached) {
+		return cached, nil
+	}
+	whole, err := read(ctx, t, cached, &v1alpha1.MCPServer{}, func(o *v1alpha1.MCPServer) *v1alpha1.MCPServer {
+		return &v1alpha1.MCPServer{ObjectMeta: identity(o), Spec: o.Spec}
+	})
+	return whole.DeepCopy(), err
+}
+
+// Remote implements turnstate.Texts.
+func (t *Texts) Remote(
+	ctx context.Context, server *v1alpha1.MCPServer,
+) (map[string]definition.RemoteTexts, error) {
+	uid, version := server.UID+"/tools", versionOf(server.Status.DiscoveredTools)
+	if kept, ok := t.cache.get(uid, version); ok {
+		if texts, ok := kept.(map[string]definition.RemoteTexts); ok {
+			return texts, nil
+		}
+	}
+	texts, err := discovery.Load(ctx, t.records, server)
+	if err != nil {
+		return nil, err
+	}
+	for _, tool := range server.Status.DiscoveredTools {
+		if texts[tool.Name].Digest != tool.Digest {
+			return nil, fmt.Errorf("the definition of its tool %q is not the one in its status", tool.Name)
+		}
+	}
+	t.cache.add(server.Namespace, uid, version, texts, leftout.Size(texts))
+	return texts, nil
+}
+
+// versionOf is a number that differs for other tools.
+func versionOf(tools []v1alpha1.MCPServerTool) int64 {
+	hash := fnv.New64a()
+	for _, tool := range tools {
+		fmt.Fprintf(hash, "%q%s", tool.Name, tool.Digest)
+	}
+	return int64(hash.Sum64())
 }
 
 // Model implements turnstate.Texts. It returns the Model itself if nothing of it was left out.

@@ -110,7 +110,7 @@ var long = strings.Repeat("x", 64<<10)
 func TestATextIsReadOnceForEachGeneration(t *testing.T) {
 	whole := longTool(long)
 	s := newServer(t, whole)
-	texts := NewTexts(s, 16<<20)
+	texts := NewTexts(s, nil, 16<<20)
 	for range 3 {
 		got, err := texts.Tool(t.Context(), leftOut(whole))
 		if err != nil || got.Spec.Description != long || got.UID != whole.UID || got.Generation != 1 {
@@ -145,12 +145,12 @@ func TestATextIsReadOnceForEachGeneration(t *testing.T) {
 
 func TestAnObjectThatIsGoneOrReplacedHasNoTexts(t *testing.T) {
 	cached := leftOut(longTool(long))
-	if got, err := NewTexts(newServer(t), 1<<20).Tool(t.Context(), cached); !apierrors.IsNotFound(err) {
+	if got, err := NewTexts(newServer(t), nil, 1<<20).Tool(t.Context(), cached); !apierrors.IsNotFound(err) {
 		t.Errorf("of a Tool that was deleted: %v, %v", got, err)
 	}
 	other := longTool(long)
 	other.UID = "another"
-	if got, err := NewTexts(newServer(t, other), 1<<20).Tool(t.Context(), cached); err == nil {
+	if got, err := NewTexts(newServer(t, other), nil, 1<<20).Tool(t.Context(), cached); err == nil {
 		t.Errorf("of a Tool that was replaced: %v", got)
 	}
 }
@@ -170,7 +170,7 @@ func TestAScriptIsRead(t *testing.T) {
 	m := &v1alpha1.Model{ObjectMeta: named("m"), Spec: v1alpha1.ModelSpec{Simulation: &v1alpha1.Simulation{
 		Response: &v1alpha1.SimulatedResponse{Text: long},
 	}}}
-	texts := NewTexts(newServer(t, m), 16<<20)
+	texts := NewTexts(newServer(t, m), nil, 16<<20)
 	cached := m.DeepCopy()
 	model.LeaveOut(cached)
 	got, err := texts.Model(t.Context(), cached)
@@ -213,7 +213,7 @@ func TestThePromptOfAllLayersIsRead(t *testing.T) {
 			}
 			config.LeaveOutPrompt(&session.Spec.ConfigLayer)
 			live.reads = 0
-			got, err := NewTexts(live, 16<<20).Of(resolved, session).Prompt(t.Context())
+			got, err := NewTexts(live, nil, 16<<20).Of(resolved, session).Prompt(t.Context())
 			if err != nil || got != want.Effective.SystemPrompt {
 				t.Errorf("the prompt has %d bytes, want %d: %v", len(got), len(want.Effective.SystemPrompt), err)
 			}
@@ -256,7 +256,7 @@ func TestTheInitialFilesOfAllLayersAreRead(t *testing.T) {
 		t.Fatalf("the cache has %+v, %v", resolved.Effective.InitialFiles, err)
 	}
 	live.reads = 0
-	texts := NewTexts(live, 16<<20).Of(resolved, cached)
+	texts := NewTexts(live, nil, 16<<20).Of(resolved, cached)
 	files, err := texts.InitialFiles(t.Context())
 	got := ""
 	for _, file := range files {

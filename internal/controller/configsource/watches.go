@@ -37,8 +37,9 @@ func Callers(ctx context.Context, reader client.Reader, model client.Object) ([]
 	return names, nil
 }
 
-// LayerChanged passes those changes of layers, Models and Tools that can change the configuration of a Session, or its
-// condition: of the spec, the default annotation, the readiness, and the reason why a Model is not ready.
+// LayerChanged passes those changes of layers, Models, Tools and MCPServers that can change the configuration of a
+// Session, or its condition: of the spec, the default annotation, the readiness, and the reason why a Model is not
+// ready.
 func LayerChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		const isDefault = v1alpha1.AnnotationDefaultModel
@@ -49,8 +50,8 @@ func LayerChanged() predicate.Predicate {
 	}}
 }
 
-// ModelChanged passes those changes of a Model that can change the condition of an Agent or a Harness which names it:
-// of the spec, which has its fallbacks, of the readiness, and of the reason why it is not ready.
+// ModelChanged passes those changes of a Model or an MCPServer that can change the condition of an Agent or a Harness
+// which names it: of the spec, which has fallbacks, of the readiness, and of the reason why it is not ready.
 func ModelChanged() predicate.Predicate {
 	return predicate.Or(status.SpecChanged(), predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
@@ -75,8 +76,8 @@ func ToolChanged() predicate.Predicate {
 	})
 }
 
-// readinessChanged reports whether an object became ready, or is no longer ready, or a Model has another reason why it
-// is not.
+// readinessChanged reports whether an object became ready, or is no longer ready, or a Model or an MCPServer has
+// another reason why it is not.
 func readinessChanged(e event.UpdateEvent) bool {
 	before, after := status.Conditions(e.ObjectOld), status.Conditions(e.ObjectNew)
 	const ready = v1alpha1.ConditionReady
@@ -84,7 +85,8 @@ func readinessChanged(e event.UpdateEvent) bool {
 		return true
 	}
 	_, model := e.ObjectNew.(*v1alpha1.Model)
-	return model && explained(before) != explained(after)
+	_, server := e.ObjectNew.(*v1alpha1.MCPServer)
+	return (model || server) && explained(before) != explained(after)
 }
 
 // explained returns the reason and the message of the Ready condition.

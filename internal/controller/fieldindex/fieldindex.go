@@ -33,6 +33,8 @@ const (
 	FallbackName = "fallbackName"
 	// ToolName finds the Agents and the Harnesses whose layer names a Tool.
 	ToolName = "toolName"
+	// MCPServerName finds the Agents and the Harnesses whose layer names an MCPServer.
+	MCPServerName = "mcpServerName"
 	// ParentName finds the Harnesses that build on another one.
 	ParentName = "parentName"
 )
@@ -79,6 +81,12 @@ func All() []Index {
 			ToolName,
 			func(o client.Object) []string { return namesOf(o.(*v1alpha1.Agent).Spec.Tools) },
 		},
+		{&v1alpha1.Agent{}, MCPServerName, func(o client.Object) []string {
+			return namesOf(o.(*v1alpha1.Agent).Spec.MCPServers)
+		}},
+		{&v1alpha1.Harness{}, MCPServerName, func(o client.Object) []string {
+			return namesOf(o.(*v1alpha1.Harness).Spec.MCPServers)
+		}},
 		{&v1alpha1.Harness{}, ModelName, func(o client.Object) []string {
 			return modelOf(o.(*v1alpha1.Harness).Spec.ConfigLayer)
 		}},

@@ -34,6 +34,11 @@ func (r *Reconciler) ofTool(ctx context.Context, tool client.Object) []reconcile
 	return r.referencing(ctx, tool.GetNamespace(), fieldindex.ToolName, tool.GetName())
 }
 
+// ofServer returns the Harnesses that name an MCPServer, and all that build on them.
+func (r *Reconciler) ofServer(ctx context.Context, server client.Object) []reconcile.Request {
+	return r.referencing(ctx, server.GetNamespace(), fieldindex.MCPServerName, server.GetName())
+}
+
 // referencing returns the Harnesses that have one of the values in a field of the index, and all that build on them.
 func (r *Reconciler) referencing(ctx context.Context, namespace, field string, values ...string) []reconcile.Request {
 	var names []string

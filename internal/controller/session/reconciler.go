@@ -60,7 +60,7 @@ type Reconciler struct {
 	known memory
 }
 
-// +kubebuilder:rbac:groups=capstan.dev,resources=sessions;turns;harnesses;agents;models;tools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=sessions;turns;harnesses;agents;mcpservers;models;tools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=sessions/status,verbs=patch
 // +kubebuilder:rbac:groups=capstan.dev,resources=journalentries,verbs=get;create
 

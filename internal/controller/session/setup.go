@@ -30,6 +30,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Watches(&v1alpha1.Agent{}, layers, named).
 		Watches(&v1alpha1.Model{}, layers, named).
 		Watches(&v1alpha1.Tool{}, layers, named).
+		Watches(&v1alpha1.MCPServer{}, layers, named).
 		WatchesRawSource(r.Wakes).
 		WithOptions(pacing.Options(workers)).
 		Complete(r.Watchdog.Watch("Session", r))

@@ -42,6 +42,8 @@ func Conditions(o client.Object) []metav1.Condition {
 		return o.Status.Conditions
 	case *v1alpha1.Harness:
 		return o.Status.Conditions
+	case *v1alpha1.MCPServer:
+		return o.Status.Conditions
 	case *v1alpha1.Model:
 		return o.Status.Conditions
 	case *v1alpha1.Session:

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -267,9 +268,9 @@ func TestWhatAToolIsLentAwaitsThePolicies(t *testing.T) {
 			func(j *v1alpha1.JobTool) { j.ImagePullSecrets = []v1alpha1.LocalReference{{Name: "registry"}} }, true,
 		},
 	} {
-		definition := builder.JobTool("look", v1alpha1.SideEffectPure).Obj()
-		test.change(definition.Spec.Job)
-		if got := lent(&definition.Spec); got != test.want {
+		tool := builder.JobTool("look", v1alpha1.SideEffectPure).Obj()
+		test.change(tool.Spec.Job)
+		if got := lent(definition.Of(tool)); got != test.want {
 			t.Errorf("%s: it is %t", name, got)
 		}
 	}

@@ -48,7 +48,7 @@ func (m *manager) leavesOutConfig(bytes int64, edit func(client.Object)) map[str
 			live[reflect.TypeOf(o).Elem().Name()+" "+key.Name]++
 			return c.Get(ctx, key, o, options...)
 		},
-	}), bytes)
+	}), nil, bytes)
 	return live
 }
 

@@ -3,6 +3,7 @@ package turn
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -68,8 +70,7 @@ func needsSecret(c turnstate.Config) bool {
 // installation is missing.
 func (r *Reconciler) callAwaitsPolicies(a *actScope, index int) bool {
 	call := &a.turn.Status.ToolCalls[index]
-	definition := a.toolSpec(*call)
-	if definition == nil || !lent(definition) || r.Policies.Await(a.key()) == nil {
+	if !lent(a.config.Tools.Planned(*call)) || r.Policies.Await(a.key()) == nil {
 		if call.Reason == v1alpha1.ReasonPoliciesNotInForce {
 			call.Reason = ""
 		}
@@ -80,8 +81,15 @@ func (r *Reconciler) callAwaitsPolicies(a *actScope, index int) bool {
 }
 
 // lent reports whether a tool uses a Secret or a ServiceAccount of the namespace.
-func lent(definition *v1alpha1.ToolSpec) bool {
-	if job := definition.Job; job != nil {
+func lent(planned *definition.Definition) bool {
+	if remote := planned.Remote(); remote != nil {
+		return sent(remote.Server.Spec.Headers)
+	}
+	spec := planned.Spec()
+	if spec == nil {
+		return false
+	}
+	if job := spec.Job; job != nil {
 		for _, variable := range job.Env {
 			if variable.SecretKeyRef != nil {
 				return true
@@ -89,12 +97,10 @@ func lent(definition *v1alpha1.ToolSpec) bool {
 		}
 		return job.ServiceAccountName != "" || len(job.ImagePullSecrets) > 0
 	}
-	if definition.HTTP != nil {
-		for _, header := range definition.HTTP.Headers {
-			if header.SecretKeyRef != nil {
-				return true
-			}
-		}
-	}
-	return false
+	return spec.HTTP != nil && sent(spec.HTTP.Headers)
+}
+
+// sent reports whether a header has the value of a Secret.
+func sent(headers []v1alpha1.HTTPHeader) bool {
+	return slices.ContainsFunc(headers, func(h v1alpha1.HTTPHeader) bool { return h.SecretKeyRef != nil })
 }

@@ -45,6 +45,7 @@ type kind struct {
 var kinds = map[string]func() (*kind, error){
 	"Agent":      reading("agents"),
 	"Harness":    reading("harnesses"),
+	"MCPServer":  reading("mcpservers"),
 	"Model":      reading("models"),
 	"Session":    reading("sessions"),
 	"Tool":       reading("tools"),

@@ -14,6 +14,8 @@ func New(kind string) Object {
 		return &v1alpha1.Agent{}
 	case "Harness":
 		return &v1alpha1.Harness{}
+	case "MCPServer":
+		return &v1alpha1.MCPServer{}
 	case "Model":
 		return &v1alpha1.Model{}
 	case "Session":

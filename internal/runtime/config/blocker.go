@@ -14,6 +14,8 @@ const (
 	DependencyHarness Dependency = "harness"
 	// DependencyAgent: the Session's Agent.
 	DependencyAgent Dependency = "agent"
+	// DependencyMCPServer: an MCPServer that a layer names.
+	DependencyMCPServer Dependency = "MCP server"
 	// DependencyHooks: the hooks of the layers.
 	DependencyHooks Dependency = "hooks"
 	// DependencyCapabilities: the capabilities of the layers.
@@ -30,6 +32,8 @@ const (
 	DependencyDeleted DependencyState = "deleted"
 	// DependencyIncomplete: the Harness exists, and its ancestors cannot be found in full.
 	DependencyIncomplete DependencyState = "incomplete"
+	// DependencyNotReady: the tools of the MCPServer are not known.
+	DependencyNotReady DependencyState = "not ready"
 	// DependencyInvalid: a hook cannot run, or a capability cannot be used.
 	DependencyInvalid DependencyState = "invalid"
 )
@@ -48,6 +52,9 @@ type Blocker struct {
 
 // Sentence returns the text for the user (BLK-03).
 func (b Blocker) Sentence() string {
+	if b.State == DependencyNotReady {
+		return fmt.Sprintf("Execution stopped because the assigned %s is %s.", b.Dependency, b.State)
+	}
 	switch b.Dependency {
 	case DependencyHooks:
 		return "Execution stopped because a hook is invalid."

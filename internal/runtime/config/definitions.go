@@ -5,14 +5,29 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
-// Definitions returns the tools for the model (TOOL-18): the effective Tools that exist, and then the tools of the
-// capabilities, each behind those that it depends on (CAP-04). Of two with the same name the first counts, so that a
-// Tool replaces a built-in one.
+// Definitions returns the tools for the model (TOOL-18): the effective Tools that exist, then the tools of the
+// MCPServers, and then those of the capabilities, each behind those that it depends on (CAP-04). Of two with the same
+// name the first counts, so that a Tool replaces a built-in one, and so does the tool of an MCPServer (MCP-02).
 func (r *Resolved) Definitions() definition.Set {
 	var all definition.Set
 	for _, name := range r.Effective.Tools {
 		if tool := r.Tools[name]; tool != nil {
 			all = append(all, definition.Of(tool))
+		}
+	}
+	for _, name := range r.Effective.MCPServers {
+		server := r.MCPServers[name]
+		if server == nil {
+			continue
+		}
+		texts, whole := r.RemoteTexts[name]
+		for _, d := range definition.OfServer(server) {
+			if whole {
+				d = d.WithTexts(texts[d.Remote().Tool])
+			}
+			if all.Find(d.Name) == nil {
+				all = append(all, d)
+			}
 		}
 	}
 	for _, use := range r.Capabilities().Uses {

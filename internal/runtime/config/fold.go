@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -19,6 +20,8 @@ type Effective struct {
 	ModelRef string
 	// Tools are the names of the Tools of all layers, each once, in the order of their first occurrence.
 	Tools []string
+	// MCPServers are the names of the MCPServers of all layers, each once, in the order of their first occurrence.
+	MCPServers []string
 	// Capabilities are those that the layers name, each once, in the order of their first occurrence.
 	Capabilities []capability.Use
 	// MaxIterations is the most model calls of one Turn: from the last layer that sets it, otherwise
@@ -50,6 +53,11 @@ func Fold(layers ...v1alpha1.ConfigLayer) Effective {
 			if !seen[tool.Name] {
 				seen[tool.Name] = true
 				e.Tools = append(e.Tools, tool.Name)
+			}
+		}
+		for _, server := range layer.MCPServers {
+			if !slices.Contains(e.MCPServers, server.Name) {
+				e.MCPServers = append(e.MCPServers, server.Name)
 			}
 		}
 		e.Capabilities = capability.Merge(e.Capabilities, layer.Capabilities)

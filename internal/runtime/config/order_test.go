@@ -16,6 +16,7 @@ type namespaced struct {
 	agents    map[string]*v1alpha1.Agent
 	tools     map[string]*v1alpha1.Tool
 	models    []v1alpha1.Model
+	servers   map[string]*v1alpha1.MCPServer
 }
 
 func (o namespaced) Harness(_ context.Context, name string) (*v1alpha1.Harness, error) {
@@ -28,6 +29,10 @@ func (o namespaced) Agent(_ context.Context, name string) (*v1alpha1.Agent, erro
 
 func (o namespaced) Tool(_ context.Context, name string) (*v1alpha1.Tool, error) {
 	return o.tools[name], nil
+}
+
+func (o namespaced) MCPServer(_ context.Context, name string) (*v1alpha1.MCPServer, error) {
+	return o.servers[name], nil
 }
 
 func (o namespaced) Model(_ context.Context, name string) (*v1alpha1.Model, error) {

@@ -22,10 +22,10 @@ const (
 	Unbound
 )
 
-// problemOfNamed returns the reason and message of a Ready condition for the named Models, Tools and capabilities that
-// cannot be used. The message names all of them and the remedies. Both are empty if all can be used. Missing objects
-// precede objects that are not ready, because they may be the cause, and those precede Tools that the network access
-// list cannot restrict.
+// problemOfNamed returns the reason and message of a Ready condition for the named Models, Tools, MCPServers and
+// capabilities that cannot be used. The message names all of them and the remedies. Both are empty if all can be used.
+// Missing objects precede objects that are not ready, because they may be the cause, and those precede Tools that the
+// network access list cannot restrict.
 func (r *Resolved) problemOfNamed() (reason, message string) {
 	var all Problems
 	e := r.Effective
@@ -57,6 +57,7 @@ func (r *Resolved) problemOfNamed() (reason, message string) {
 		all.Add(v1alpha1.ReasonToolNotFound, fmt.Sprintf("%d Tools do not exist. Create them, or remove them from tools: %s.",
 			len(missing), strings.Join(missing, ", ")))
 	}
+	r.addServerProblems(true, &all)
 	all.Add(r.capabilityProblem())
 	all.Add(r.hookProblem())
 	if r.fileProblem != "" {
@@ -72,6 +73,7 @@ func (r *Resolved) problemOfNamed() (reason, message string) {
 		all.Add(v1alpha1.ReasonToolNotReady, fmt.Sprintf("%d Tools are not ready. See their conditions Ready: %s.",
 			len(unready), strings.Join(unready, ", ")))
 	}
+	r.addServerProblems(false, &all)
 	if len(unbound) > 0 {
 		all.Add(v1alpha1.ReasonNetworkAccessUnenforceable,
 			fmt.Sprintf("networkAccess cannot be enforced for Tools that run as Jobs with network access. "+

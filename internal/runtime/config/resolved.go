@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 // Source reads the objects of a Session's namespace. An object that does not exist is nil and not an error.
@@ -20,6 +21,8 @@ type Source interface {
 	Agent(ctx context.Context, name string) (*v1alpha1.Agent, error)
 	// Tool returns the Tool of a name.
 	Tool(ctx context.Context, name string) (*v1alpha1.Tool, error)
+	// MCPServer returns the MCPServer of a name. Texts of it may be left out.
+	MCPServer(ctx context.Context, name string) (*v1alpha1.MCPServer, error)
 	// Model returns the Model of a name.
 	Model(ctx context.Context, name string) (*v1alpha1.Model, error)
 	// Models returns all Models.
@@ -49,6 +52,11 @@ type Resolved struct {
 	Models []v1alpha1.Model
 	// Tools are those of the effective tools that exist, by name.
 	Tools map[string]*v1alpha1.Tool
+	// MCPServers are those of the effective MCPServers that exist, by name.
+	MCPServers map[string]*v1alpha1.MCPServer
+	// RemoteTexts are the texts of the tools of MCPServers, by the names of the MCPServer and of the tool there; nil
+	// where they are read later.
+	RemoteTexts map[string]map[string]definition.RemoteTexts
 	// Part reports whether these are the layers of an Agent or a Harness alone, of which another layer may name the
 	// Model.
 	Part bool
@@ -181,7 +189,7 @@ func (r *Resolved) readModel(ctx context.Context, source Source) error {
 	return nil
 }
 
-// readTools reads the Tools that the merged layers name.
+// readTools reads the Tools and the MCPServers that the merged layers name.
 func (r *Resolved) readTools(ctx context.Context, source Source) error {
 	r.Tools = map[string]*v1alpha1.Tool{}
 	for _, name := range r.Effective.Tools {
@@ -193,7 +201,7 @@ func (r *Resolved) readTools(ctx context.Context, source Source) error {
 			r.Tools[name] = tool
 		}
 	}
-	return nil
+	return r.readServers(ctx, source)
 }
 
 // Blocker returns the reason that stops the Session's Turns (BLK-01); nil for none.
@@ -211,7 +219,7 @@ func (r *Resolved) Blocker() *Blocker {
 	if _, problem := r.capabilityProblem(); problem != "" {
 		return &Blocker{Dependency: DependencyCapabilities, State: DependencyInvalid, Problem: problem}
 	}
-	return nil
+	return r.serverBlocker()
 }
 
 // Model returns the Model for a Turn with the given controls (CFG-07).
@@ -310,11 +318,7 @@ const seeItsCondition = ". See its condition Ready."
 
 // whyNot ends the sentence on a Model that is not ready: it repeats the condition of the Model.
 func whyNot(m *v1alpha1.Model) string {
-	ready := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady)
-	if ready == nil || ready.Message == "" {
-		return seeItsCondition
-	}
-	return fmt.Sprintf(" (%s). %s", ready.Reason, ready.Message)
+	return whyNotReady(m.Status.Conditions)
 }
 
 // ModelNotFound is the name of the Model that controls name and that does not exist; empty for none.

@@ -2,6 +2,7 @@ package credential
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -56,4 +57,27 @@ func boundElsewhere(secret *corev1.Secret, to string) (why string) {
 		)
 	}
 	return ""
+}
+
+// Headers returns the headers of a request to a URL: those with fixed values, and those with the values of Secrets,
+// which are the current ones by name. why is the reason for which they cannot be sent; empty if they can.
+func Headers(
+	headers []v1alpha1.HTTPHeader, secrets map[string]*corev1.Secret, to string,
+) (plain, secret http.Header, why string) {
+	plain, secret = http.Header{}, http.Header{}
+	for _, header := range headers {
+		ref := header.SecretKeyRef
+		if ref == nil {
+			if header.Value != nil {
+				plain.Set(header.Name, *header.Value)
+			}
+			continue
+		}
+		value, why := HeaderValue(secrets[ref.Name], ref, to)
+		if why != "" {
+			return nil, nil, why
+		}
+		secret.Set(header.Name, value)
+	}
+	return plain, secret, ""
 }

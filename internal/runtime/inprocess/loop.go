@@ -44,6 +44,8 @@ type Objects interface {
 	config.Source
 	// Session returns the Session of a name; nil for none.
 	Session(name string) *v1alpha1.Session
+	// Texts reads the definitions of the tools of MCPServers. All else is whole.
+	Texts() turnstate.Texts
 }
 
 // Job is a call of a Job tool, for the function that replaces its container.
@@ -263,5 +265,7 @@ func (l *Loop) config(ctx context.Context, session *v1alpha1.Session, turn *v1al
 	if err != nil {
 		return turnstate.Config{}, fmt.Errorf("resolving the configuration of Session %s: %w", session.Name, err)
 	}
-	return turnstate.ConfigOf(resolved, turnstate.ControlsOf(turn)), nil
+	c := turnstate.ConfigOf(resolved, turnstate.ControlsOf(turn))
+	c.Texts = l.Objects.Texts()
+	return c, nil
 }

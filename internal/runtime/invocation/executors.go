@@ -8,6 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/builtintool"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/httptool"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/mcptool"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
@@ -17,6 +18,7 @@ import (
 // inProcess are the executors of this process (TOOL-01): those of executors.CarrierProcess.
 var inProcess = map[v1alpha1.ToolExecutor]executor.Executor{
 	v1alpha1.ToolExecutorHTTP:    httptool.Executor{},
+	v1alpha1.ToolExecutorMCP:     mcptool.Executor{},
 	v1alpha1.ToolExecutorBuiltin: builtintool.Executor{},
 }
 

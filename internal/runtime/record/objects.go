@@ -127,13 +127,11 @@ func (s *objectStore) read(ctx context.Context, scope Scope) (*Index, string, er
 	case errors.Is(err, ErrNotFound):
 		return &Index{}, "", nil
 	case err != nil:
-		return nil, "", fmt.Errorf("reading the index of store %s of Session %s/%s: %w", scope.Store, scope.Namespace,
-			scope.Session, err)
+		return nil, "", fmt.Errorf("reading the index of store %s of %s: %w", scope.Store, scope.Owner(), err)
 	}
 	x, err := decodeIndex(stored.Payload, stored.Revision)
 	if err != nil {
-		return nil, "", fmt.Errorf("reading the index of store %s of Session %s/%s: %w", scope.Store, scope.Namespace,
-			scope.Session, err)
+		return nil, "", fmt.Errorf("reading the index of store %s of %s: %w", scope.Store, scope.Owner(), err)
 	}
 	return x, stored.Version, nil
 }
@@ -176,8 +174,7 @@ func (s *objectStore) Apply(ctx context.Context, scope Scope, o Operation) (Outc
 // Update implements Store.
 func (s *objectStore) Update(ctx context.Context, scope Scope, cause Cause, decide Decide) (Outcome, error) {
 	fail := func(err error) (Outcome, error) {
-		return Outcome{}, fmt.Errorf("changing store %s of Session %s/%s: %w", scope.Store, scope.Namespace, scope.Session,
-			err)
+		return Outcome{}, fmt.Errorf("changing store %s of %s: %w", scope.Store, scope.Owner(), err)
 	}
 	// Operations of this process on one store take turns: all but one of concurrent ones would have to be tried again.
 	unlock, err := s.locks.lock(ctx, scope)
@@ -268,7 +265,7 @@ func (s *objectStore) try(ctx context.Context, scope Scope, cause Cause, decide 
 		return Outcome{}, err
 	}
 	for _, name := range c.dropped {
-		// One that stays takes room until its Session is deleted, and harms nothing else.
+		// One that stays takes room until its owner is deleted, and harms nothing else.
 		_ = s.objects.DeleteBlob(ctx, scope, name)
 	}
 	return Outcome{Revision: c.index.Revision, Result: o.Result}, nil

@@ -30,11 +30,21 @@ const (
 
 // Scope names a store.
 type Scope struct {
-	// Namespace, Session and UID are those of the Session that the store belongs to.
-	Namespace, Session string
-	UID                types.UID
+	// Namespace and UID are those of the object that the store belongs to.
+	Namespace string
+	UID       types.UID
+	// Session is the name of the Session that the store belongs to, or MCPServer that of the MCPServer. One is set.
+	Session, MCPServer string
 	// Store is the name of the store, such as files.
 	Store string
+}
+
+// Owner is the object that the store belongs to, for messages.
+func (s Scope) Owner() string {
+	if s.MCPServer != "" {
+		return "MCPServer " + s.Namespace + "/" + s.MCPServer
+	}
+	return "Session " + s.Namespace + "/" + s.Session
 }
 
 // Item is the entry of a key in an index.

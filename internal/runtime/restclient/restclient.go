@@ -44,9 +44,19 @@ func ForConfig(config *rest.Config, httpClient *http.Client, user string) (rest.
 
 // OwnedBySession returns the owner reference of an object that is deleted with its Session, and does not delay that.
 func OwnedBySession(name string, uid types.UID) []metav1.OwnerReference {
+	return ownedBy("Session", name, uid)
+}
+
+// OwnedByMCPServer returns the owner reference of an object that is deleted with its MCPServer, and does not delay
+// that.
+func OwnedByMCPServer(name string, uid types.UID) []metav1.OwnerReference {
+	return ownedBy("MCPServer", name, uid)
+}
+
+func ownedBy(kind, name string, uid types.UID) []metav1.OwnerReference {
 	no := false
 	return []metav1.OwnerReference{{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "Session", Name: name, UID: uid,
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: name, UID: uid,
 		Controller: &no, BlockOwnerDeletion: &no,
 	}}
 }

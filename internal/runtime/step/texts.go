@@ -39,8 +39,21 @@ func wholeConfig(ctx context.Context, c turnstate.Config) (turnstate.Config, err
 		c.Effective.SystemPrompt = prompt
 	}
 	c.Tools = slices.Clone(c.Tools)
+	servers := map[string]map[string]definition.RemoteTexts{}
 	for i, d := range c.Tools {
 		if !d.LeftOut() {
+			continue
+		}
+		if remote := d.Remote(); remote != nil {
+			texts := servers[remote.Server.Name]
+			if texts == nil {
+				var err error
+				if texts, err = c.Texts.Remote(ctx, remote.Server); err != nil {
+					return c, fmt.Errorf("reading the tools of MCPServer %s: %w", remote.Server.Name, err)
+				}
+				servers[remote.Server.Name] = texts
+			}
+			c.Tools[i] = d.WithTexts(texts[remote.Tool])
 			continue
 		}
 		read, err := c.Texts.Tool(ctx, d.Object())
@@ -74,6 +87,9 @@ func InitialFiles(c turnstate.Config) func(context.Context) ([]sessionfs.Initial
 // Planned returns the definition that a call was planned with, with all texts; nil if it is gone or was changed.
 func Planned(ctx context.Context, c turnstate.Config, call v1alpha1.ToolCall) (*definition.Definition, error) {
 	d := c.Tools.Planned(call)
+	if remote := d.Remote(); remote != nil {
+		return plannedRemote(ctx, c, call, d)
+	}
 	if !d.LeftOut() {
 		return d, nil
 	}
@@ -82,6 +98,22 @@ func Planned(ctx context.Context, c turnstate.Config, call v1alpha1.ToolCall) (*
 		return nil, fmt.Errorf("reading Tool %s: %w", d.Name, err)
 	}
 	return definition.Set{definition.Of(read)}.Planned(call), nil
+}
+
+// plannedRemote returns the definition of a tool of an MCPServer that a call was planned with, with all that its
+// request needs; nil if the MCPServer was changed meanwhile. Texts for the model are not needed.
+func plannedRemote(
+	ctx context.Context, c turnstate.Config, call v1alpha1.ToolCall, d *definition.Definition,
+) (*definition.Definition, error) {
+	server := d.Remote().Server
+	if !definition.ConnectionLeftOut(server) {
+		return d, nil
+	}
+	read, err := c.Texts.MCPServer(ctx, server)
+	if err != nil {
+		return nil, fmt.Errorf("reading MCPServer %s: %w", server.Name, err)
+	}
+	return definition.Set{d.WithServer(read)}.Planned(call), nil
 }
 
 // wholeModel returns a Model with its script.

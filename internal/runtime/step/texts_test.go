@@ -25,6 +25,7 @@ type shelf struct {
 	files  []v1alpha1.InitialFile
 	tools  map[string]*v1alpha1.Tool
 	model  *v1alpha1.Model
+	remote map[string]definition.RemoteTexts
 	reads  int
 	err    error
 }
@@ -42,6 +43,16 @@ func (s *shelf) InitialFiles(context.Context) ([]v1alpha1.InitialFile, error) {
 func (s *shelf) Tool(_ context.Context, cached *v1alpha1.Tool) (*v1alpha1.Tool, error) {
 	s.reads++
 	return s.tools[cached.Name].DeepCopy(), s.err
+}
+
+func (s *shelf) MCPServer(_ context.Context, cached *v1alpha1.MCPServer) (*v1alpha1.MCPServer, error) {
+	s.reads++
+	return cached, s.err
+}
+
+func (s *shelf) Remote(context.Context, *v1alpha1.MCPServer) (map[string]definition.RemoteTexts, error) {
+	s.reads++
+	return s.remote, s.err
 }
 
 func (s *shelf) Model(context.Context, *v1alpha1.Model) (*v1alpha1.Model, error) {

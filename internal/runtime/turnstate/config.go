@@ -47,6 +47,11 @@ type Texts interface {
 	InitialFiles(ctx context.Context) ([]v1alpha1.InitialFile, error)
 	// Tool returns a Tool as it is now.
 	Tool(ctx context.Context, cached *v1alpha1.Tool) (*v1alpha1.Tool, error)
+	// Remote returns the texts of the tools of an MCPServer, by the names of the tools at the server. They are those of
+	// the digests in its status.
+	Remote(ctx context.Context, server *v1alpha1.MCPServer) (map[string]definition.RemoteTexts, error)
+	// MCPServer returns an MCPServer as it is now.
+	MCPServer(ctx context.Context, cached *v1alpha1.MCPServer) (*v1alpha1.MCPServer, error)
 	// Model returns a Model as it is now.
 	Model(ctx context.Context, cached *v1alpha1.Model) (*v1alpha1.Model, error)
 }

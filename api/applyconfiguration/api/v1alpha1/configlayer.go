@@ -20,6 +20,8 @@ type ConfigLayerApplyConfiguration struct {
 	ModelRef *LocalReferenceApplyConfiguration `json:"modelRef,omitempty"`
 	// tools lists the Tools that the model may call. Layers add up.
 	Tools []LocalReferenceApplyConfiguration `json:"tools,omitempty"`
+	// mcpServers lists the MCPServers whose tools the model may call. Layers add up, and at most 32 may be named together.
+	MCPServers []LocalReferenceApplyConfiguration `json:"mcpServers,omitempty"`
 	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call. Layers
 	// add up. A capability that is named twice counts once, with the config of the lower layer.
 	Capabilities []CapabilityReferenceApplyConfiguration `json:"capabilities,omitempty"`
@@ -77,6 +79,19 @@ func (b *ConfigLayerApplyConfiguration) WithTools(values ...*LocalReferenceApply
 			panic("nil value passed to WithTools")
 		}
 		b.Tools = append(b.Tools, *values[i])
+	}
+	return b
+}
+
+// WithMCPServers adds the given value to the MCPServers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the MCPServers field.
+func (b *ConfigLayerApplyConfiguration) WithMCPServers(values ...*LocalReferenceApplyConfiguration) *ConfigLayerApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithMCPServers")
+		}
+		b.MCPServers = append(b.MCPServers, *values[i])
 	}
 	return b
 }

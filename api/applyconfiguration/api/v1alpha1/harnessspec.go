@@ -61,6 +61,19 @@ func (b *HarnessSpecApplyConfiguration) WithTools(values ...*LocalReferenceApply
 	return b
 }
 
+// WithMCPServers adds the given value to the MCPServers field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the MCPServers field.
+func (b *HarnessSpecApplyConfiguration) WithMCPServers(values ...*LocalReferenceApplyConfiguration) *HarnessSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithMCPServers")
+		}
+		b.ConfigLayerApplyConfiguration.MCPServers = append(b.ConfigLayerApplyConfiguration.MCPServers, *values[i])
+	}
+	return b
+}
+
 // WithCapabilities adds the given value to the Capabilities field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Capabilities field.

@@ -15,7 +15,8 @@ import (
 // with apply.
 //
 // Record is a part of what a service of a Session stores: the index of a store, or a value of it. The files of a
-// Session are Records, for example. Only the manager writes Records, and they are deleted with their Session.
+// Session are Records, for example, and so are the definitions of the tools of an MCPServer. Only the manager writes
+// Records, and they are deleted with their Session or MCPServer.
 type RecordApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard metadata of an object.

@@ -13,6 +13,8 @@ import (
 type RecordSpecApplyConfiguration struct {
 	// session is the name of the Session that the store belongs to.
 	Session *string `json:"session,omitempty"`
+	// mcpServer is the name of the MCPServer that the store belongs to.
+	MCPServer *string `json:"mcpServer,omitempty"`
 	// store is the name of the store, such as files.
 	Store *string `json:"store,omitempty"`
 	// type is what the Record is in its store: Index or Blob.
@@ -36,6 +38,14 @@ func RecordSpec() *RecordSpecApplyConfiguration {
 // If called multiple times, the Session field is set to the value of the last call.
 func (b *RecordSpecApplyConfiguration) WithSession(value string) *RecordSpecApplyConfiguration {
 	b.Session = &value
+	return b
+}
+
+// WithMCPServer sets the MCPServer field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MCPServer field is set to the value of the last call.
+func (b *RecordSpecApplyConfiguration) WithMCPServer(value string) *RecordSpecApplyConfiguration {
+	b.MCPServer = &value
 	return b
 }
 

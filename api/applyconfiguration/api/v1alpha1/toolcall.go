@@ -17,7 +17,7 @@ type ToolCallApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// name of the tool, as in the model's response.
 	Name *string `json:"name,omitempty"`
-	// executor that runs the call: Job, HTTP, Builtin, Client, or None for a call that was refused.
+	// executor that runs the call: Job, HTTP, MCP, Builtin, Client, or None for a call that was refused.
 	Executor *apiv1alpha1.ToolExecutor `json:"executor,omitempty"`
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
@@ -28,12 +28,13 @@ type ToolCallApplyConfiguration struct {
 	ApproveBy *v1.Time `json:"approveBy,omitempty"`
 	// concurrencyClass of the Tool. Calls of one class run in turn.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
-	// toolUID is the UID of the Tool that the call was planned with. A Tool that is deleted and created again is
-	// another Tool. It is absent for a tool that is part of the manager.
+	// toolUID is the UID of the Tool or MCPServer that the call was planned with. One that is deleted and created again
+	// is another one. It is absent for a tool that is part of the manager.
 	ToolUID *types.UID `json:"toolUID,omitempty"`
 	// toolDigest is the start of the SHA-256 of the Tool's definition, as it was when the call was planned: its spec
-	// without description, approvalTimeout and the text of inputSchema. A call whose Tool has another digest at its
-	// start is not executed, with reason ToolChanged.
+	// without description, approvalTimeout and the text of inputSchema. For a tool of an MCPServer it is of the url, the
+	// headers, the rule and the discovered definition. A call whose Tool has another digest at its start is not executed,
+	// with reason ToolChanged.
 	ToolDigest *string `json:"toolDigest,omitempty"`
 	// toolGeneration is the generation of the Tool, for calls that an earlier version of the manager planned without
 	// toolUID and toolDigest.

@@ -2,9 +2,9 @@ package httptool
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
@@ -22,18 +22,9 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	if spec == nil || spec.HTTP == nil {
 		return executor.Changed(c.Call, httpcall.Abandoned()), nil
 	}
-	secrets, missing, err := readSecrets(ctx, p, c.Session.Namespace, c.Call.Name, spec.HTTP)
+	secrets, err := p.AwaitSecrets(ctx, c, spec.HTTP.Headers, credential.OfTool)
 	if err != nil {
 		return executor.Work{}, err
-	}
-	if missing != nil {
-		claimed, err := c.Claimed(ctx)
-		if err != nil {
-			return executor.Work{}, fmt.Errorf("looking for the claim of call %s: %w", c.Call.ID, err)
-		}
-		if !claimed {
-			return executor.Work{}, missing
-		}
 	}
 	request, refused := httpcall.Build(httpcall.Params{
 		Turn:        c.Turn.UID,
@@ -62,6 +53,6 @@ func (Executor) MissingSecret(
 	if spec == nil || spec.HTTP == nil {
 		return nil, nil
 	}
-	_, missing, err := readSecrets(ctx, p, namespace, d.Name, spec.HTTP)
+	_, missing, err := p.ReadSecrets(ctx, namespace, d.Name, spec.HTTP.Headers, credential.OfTool)
 	return missing, err
 }

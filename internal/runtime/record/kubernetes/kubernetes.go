@@ -1,5 +1,5 @@
-// Package kubernetes stores records as Record objects, owned by their Session: one for the index of a store, and one
-// for each blob. It reads, writes and deletes them by name, and never lists or watches them.
+// Package kubernetes stores records as Record objects, owned by their Session or MCPServer: one for the index of a
+// store, and one for each blob. It reads, writes and deletes them by name, and never lists or watches them.
 package kubernetes
 
 import (
@@ -38,7 +38,7 @@ func ForConfig(config *rest.Config, httpClient *http.Client) (*Objects, error) {
 	return &Objects{client: client}, nil
 }
 
-// IndexName is the name of the index of a store: 20 hexadecimal digits of a hash of the Session's UID and the name of
+// IndexName is the name of the index of a store: 20 hexadecimal digits of a hash of the owner's UID and the name of
 // the store.
 func IndexName(scope record.Scope) string {
 	sum := sha256.Sum256([]byte(string(scope.UID) + "/" + scope.Store))
@@ -126,17 +126,21 @@ func (k *Objects) DeleteBlob(ctx context.Context, scope record.Scope, name strin
 	return nil
 }
 
-// newRecord returns a Record that is owned by its Session.
+// newRecord returns a Record that is owned by the object that its store belongs to.
 func newRecord(scope record.Scope, name string, of v1alpha1.RecordType, payload []byte) *v1alpha1.Record {
+	owners := restclient.OwnedBySession(scope.Session, scope.UID)
+	if scope.MCPServer != "" {
+		owners = restclient.OwnedByMCPServer(scope.MCPServer, scope.UID)
+	}
 	return &v1alpha1.Record{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Record"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       scope.Namespace,
 			Name:            name,
-			OwnerReferences: restclient.OwnedBySession(scope.Session, scope.UID),
+			OwnerReferences: owners,
 		},
 		Spec: v1alpha1.RecordSpec{
-			Session: scope.Session, Store: scope.Store, Type: of, Format: record.Format,
+			Session: scope.Session, MCPServer: scope.MCPServer, Store: scope.Store, Type: of, Format: record.Format,
 			Payload: base64.StdEncoding.EncodeToString(payload),
 		},
 	}

@@ -17,6 +17,8 @@ type Kind string
 const (
 	// KindTool is a Tool object.
 	KindTool Kind = "Tool"
+	// KindMCPServer is a tool of an MCPServer object.
+	KindMCPServer Kind = "MCPServer"
 	// KindBuiltin is a capability that is part of the manager.
 	KindBuiltin Kind = "Builtin"
 )
@@ -59,6 +61,9 @@ type Definition struct {
 	Config string
 
 	object *v1alpha1.Tool
+	remote *Remote
+	// unread is the size of the texts of a tool of an MCPServer that were not read yet.
+	unread int64
 	digest func() string
 }
 
@@ -119,7 +124,7 @@ func (d *Definition) Spec() *v1alpha1.ToolSpec {
 // LeftOut reports whether a cache has left out the texts for the model.
 func (d *Definition) LeftOut() bool {
 	spec := d.Spec()
-	return spec != nil && LeftOut(spec)
+	return spec != nil && LeftOut(spec) || d != nil && d.unread > 0
 }
 
 // LeftOutBytes is the size of the texts for the model that a cache has left out.
@@ -127,7 +132,7 @@ func (d *Definition) LeftOutBytes() int64 {
 	if spec := d.Spec(); spec != nil {
 		return LeftOutBytes(spec)
 	}
-	return 0
+	return d.unread
 }
 
 // Offer returns the texts for the model: the description, and the schema of the arguments. It panics if they were left

@@ -41,6 +41,12 @@ var registry = []Executor{
 		Carrier:    CarrierProcess,
 		SideEffect: v1alpha1.SideEffectPure,
 	},
+	{
+		Name:       v1alpha1.ToolExecutorMCP,
+		Carrier:    CarrierProcess,
+		SideEffect: v1alpha1.SideEffectAtMostOnce,
+		Timeout:    30 * time.Second,
+	},
 }
 
 // All returns all executors, in the order of the registry.

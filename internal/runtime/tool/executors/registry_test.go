@@ -16,6 +16,7 @@ func TestWhoCarriesOutTheCallsOfAnExecutor(t *testing.T) {
 	for executor, want := range map[v1alpha1.ToolExecutor]struct{ carriedOut, inProcess bool }{
 		v1alpha1.ToolExecutorJob:     {carriedOut: true},
 		v1alpha1.ToolExecutorHTTP:    {carriedOut: true, inProcess: true},
+		v1alpha1.ToolExecutorMCP:     {carriedOut: true, inProcess: true},
 		v1alpha1.ToolExecutorBuiltin: {carriedOut: true, inProcess: true},
 		v1alpha1.ToolExecutorClient:  {},
 		v1alpha1.ToolExecutorNone:    {},

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/content"
@@ -22,7 +23,7 @@ func Ended(call v1alpha1.ToolCall, request egress.Request, answer *egress.Respon
 	if err != nil {
 		return noResponse(call, request, err)
 	}
-	body := withoutSecrets(answer.Body, request.Secret)
+	body := credential.Redact(answer.Body, request.Secret)
 	if answer.Status/100 == 2 {
 		text := answerText(body, answer)
 		if mediaType := imageType(answer.Header); mediaType != "" {
@@ -110,7 +111,7 @@ func noResponse(call v1alpha1.ToolCall, request egress.Request, err error) tool.
 // undelivered is the outcome of a request without a response because of the connection. Transient errors are retryable.
 func undelivered(call v1alpha1.ToolCall, reason string, e *egress.Error, passes bool) tool.Outcome {
 	if !e.Sent {
-		outcome := notSent(call, reason, e.Text)
+		outcome := NotSent(call, reason, e.Text)
 		outcome.Retryable = passes && !tool.AtMostOnce(call)
 		return outcome
 	}
@@ -127,7 +128,7 @@ func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) t
 	}
 	switch {
 	case !e.Sent:
-		return notSent(call, v1alpha1.ToolCallReasonTimeout,
+		return NotSent(call, v1alpha1.ToolCallReasonTimeout,
 			"no connection was established within "+request.Timeout.String())
 	case tool.AtMostOnce(call):
 		return tool.AfterStart(tool.Unknown(v1alpha1.ToolCallReasonTimeout, why))
@@ -141,9 +142,9 @@ func timedOut(call v1alpha1.ToolCall, request egress.Request, e *egress.Error) t
 	}
 }
 
-// notSent is the outcome of a call whose request was not sent. Only for the first attempt is it certain that nothing
+// NotSent is the outcome of a call whose request was not sent. Only for the first attempt is it certain that nothing
 // has happened.
-func notSent(call v1alpha1.ToolCall, reason, why string) tool.Outcome {
+func NotSent(call v1alpha1.ToolCall, reason, why string) tool.Outcome {
 	if tool.AtMostOnce(call) || call.Attempt <= 1 {
 		return tool.NotExecuted(reason, why)
 	}
@@ -159,36 +160,3 @@ func Abandoned() tool.Outcome {
 		),
 	)
 }
-
-// withoutSecrets removes the values of secret headers from a response: a server may echo them.
-func withoutSecrets(body []byte, secret http.Header) []byte {
-	text := string(body)
-	for _, values := range secret {
-		for _, value := range values {
-			text = strings.NewReplacer(hidden(value)...).Replace(text)
-		}
-	}
-	return []byte(text)
-}
-
-const (
-	redacted = "[redacted]"
-	// minHidden is the length of the shortest text that is removed. A shorter one occurs in any text.
-	minHidden = 4
-)
-
-// hidden returns the forms of a secret, each followed by its replacement: unchanged, without its scheme, such as
-// Bearer, and each within JSON.
-func hidden(value string) []string {
-	_, token, _ := strings.Cut(value, " ")
-	var pairs []string
-	for _, form := range []string{value, token} {
-		if len(form) >= minHidden {
-			pairs = append(pairs, form, redacted, inJSON.Replace(form), redacted)
-		}
-	}
-	return pairs
-}
-
-// inJSON writes printable ASCII as it is within a JSON string.
-var inJSON = strings.NewReplacer(`\`, `\\`, `"`, `\"`)

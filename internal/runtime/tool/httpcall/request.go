@@ -106,30 +106,25 @@ func argumentsOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPArguments {
 
 // addHeaders sets the headers of the Tool.
 func addHeaders(r *egress.Request, p Params) *tool.Outcome {
-	r.Secret = http.Header{}
-	for _, header := range p.Tool.HTTP.Headers {
-		ref := header.SecretKeyRef
-		if ref == nil {
-			if header.Value != nil {
-				r.Header.Set(header.Name, *header.Value)
-			}
-			continue
-		}
-		value, why := credential.HeaderValue(p.Secrets[ref.Name], ref, r.URL)
-		if why != "" {
-			refused := notSent(p.Call, v1alpha1.ToolCallReasonSecretUnusable, why)
-			return &refused
-		}
-		r.Header.Del(header.Name)
-		r.Secret.Set(header.Name, value)
+	plain, secret, why := credential.Headers(p.Tool.HTTP.Headers, p.Secrets, r.URL)
+	if why != "" {
+		refused := NotSent(p.Call, v1alpha1.ToolCallReasonSecretUnusable, why)
+		return &refused
 	}
+	for name, values := range plain {
+		r.Header[name] = values
+	}
+	for name := range secret {
+		r.Header.Del(name)
+	}
+	r.Secret = secret
 	return nil
 }
 
 // withQuery is the URL with the arguments as parameters, in the order of their names.
 func withQuery(p Params) (string, *tool.Outcome) {
 	refuse := func(reason, format string, args ...any) (string, *tool.Outcome) {
-		refused := notSent(p.Call, reason, fmt.Sprintf(format, args...))
+		refused := NotSent(p.Call, reason, fmt.Sprintf(format, args...))
 		return "", &refused
 	}
 	u, err := url.Parse(p.Tool.HTTP.URL)

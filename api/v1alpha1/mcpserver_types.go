@@ -1,0 +1,193 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// MCPToolPattern matches tools of an MCPServer: the name of a tool, or the beginning of names and a `*`.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=128
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_./-]*[*]?$`
+type MCPToolPattern string
+
+// MCPToolFilter selects tools of an MCPServer.
+// +kubebuilder:validation:XValidation:rule="has(self.include) || has(self.exclude)",message="at least one of include and exclude must be set."
+type MCPToolFilter struct {
+	// include lists the only tools that are used. Without it, all tools are used that exclude does not list.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Include []MCPToolPattern `json:"include,omitempty"`
+	// exclude lists tools that are not used, even if include lists them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Exclude []MCPToolPattern `json:"exclude,omitempty"`
+}
+
+// MCPToolRule is how the calls of one tool of an MCPServer run.
+// +kubebuilder:validation:XValidation:rule="!has(self.approvalTimeout) || (has(self.policy) && self.policy == 'RequiresApproval')",message="approvalTimeout is for tools with the policy RequiresApproval."
+type MCPToolRule struct {
+	// name of the tool at the server.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Name string `json:"name"`
+	// sideEffect is the effect of calling the tool twice: Pure, Idempotent or AtMostOnce (default). A tool that the server
+	// calls destructive is never Pure: with this value it is AtMostOnce.
+	// +optional
+	SideEffect SideEffect `json:"sideEffect,omitempty"`
+	// policy is Auto (default), or RequiresApproval: then the Turn waits before each call of the tool for a ToolResult
+	// that approves or rejects it.
+	// +optional
+	Policy ToolPolicy `json:"policy,omitempty"`
+	// approvalTimeout is how long a call with the policy RequiresApproval may wait, 1s to 8760h, counted from the
+	// model's response that made it. A call that is not approved in time is not executed. Default 24h.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('8760h'))",message="approvalTimeout must be between 1s and 8760h."
+	// +kubebuilder:validation:Type=string
+	ApprovalTimeout *metav1.Duration `json:"approvalTimeout,omitempty"`
+	// concurrencyClass makes calls of tools of the same class, within one step, run one after another. Tools of several
+	// MCPServers and Tools may share a class.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	ConcurrencyClass string `json:"concurrencyClass,omitempty"`
+}
+
+// MCPServerSpec is a server of the Model Context Protocol and how its tools are used.
+type MCPServerSpec struct {
+	// url of the server's endpoint for streamable HTTP: https, without user, password and fragment. Only public addresses
+	// are reached, and addresses that the operator of the manager has allowed. Redirects are not followed.
+	// +required
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="url must be an absolute https URL."
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[A-Za-z]+:/*[^/?#]*@')",message="url must not have a user or a password in it: use headers."
+	// +kubebuilder:validation:XValidation:rule="!self.contains('#')",message="url must not have a fragment."
+	URL string `json:"url"`
+	// headers of every request to the server. Those of the protocol are reserved for the runtime.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(h, self.exists_one(o, o.name.lowerAscii() == h.name.lowerAscii()))",message="header names must be unique, regardless of case."
+	// +kubebuilder:validation:XValidation:rule="self.all(h, !h.name.lowerAscii().startsWith('mcp-') && !(h.name.lowerAscii() in ['accept', 'content-type', 'last-event-id']))",message="Accept, Content-Type, Last-Event-ID and headers that begin with Mcp- are set by the runtime. Leave them out."
+	Headers []HTTPHeader `json:"headers,omitempty"`
+	// timeout of one call of a tool, and of one discovery, up to the end of the response, 1s to 15m. A discovery takes at
+	// most 30s. Default 30s.
+	// +optional
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('15m'))",message="timeout must be between 1s and 15m."
+	// +kubebuilder:validation:Type=string
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// refreshInterval is the time between two discoveries of the tools, 1m to 24h. Default 10m.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1m') && duration(self) <= duration('24h'))",message="refreshInterval must be between 1m and 24h."
+	// +kubebuilder:validation:Type=string
+	RefreshInterval *metav1.Duration `json:"refreshInterval,omitempty"`
+	// toolFilter selects the tools that are used. Without it all are.
+	// +optional
+	ToolFilter *MCPToolFilter `json:"toolFilter,omitempty"`
+	// tools are rules for tools of the server. A tool without a rule is AtMostOnce, and needs no approval. A rule for a
+	// tool that the server does not have has no effect.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Tools []MCPToolRule `json:"tools,omitempty"`
+}
+
+// MCPServerTool is a tool that a server has and that is used.
+type MCPServerTool struct {
+	// name of the tool at the server. The model calls it by mcp_SERVER__NAME, where SERVER is the name of the MCPServer.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Name string `json:"name"`
+	// digest is the start of the SHA-256 of the definition of the tool: its description, its schema and its hints.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Digest string `json:"digest"`
+	// hints of the server that make people careful: Destructive and OpenWorld. They are the server's word; a hint that a
+	// tool only reads is not kept.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=2
+	Hints []ToolHint `json:"hints,omitempty"`
+}
+
+// MCPServerStatus is the observed state of an MCPServer.
+type MCPServerStatus struct {
+	// conditions of the object. Ready is True when the tools of the server are known. It stays True when discoveries fail
+	// for less than three times the refreshInterval.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// observedGeneration is the generation of the spec that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// protocolVersion of the Model Context Protocol that the server and the manager speak.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	ProtocolVersion string `json:"protocolVersion,omitempty"`
+	// lastDiscoveryTime is the time of the last discovery that has succeeded.
+	// +optional
+	LastDiscoveryTime *metav1.Time `json:"lastDiscoveryTime,omitempty"`
+	// discoveredTools are the tools of the server that are used, by name. Their definitions are in a Record that the
+	// MCPServer owns.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
+	DiscoveredTools []MCPServerTool `json:"discoveredTools,omitempty"`
+	// definitionBytes is the size of the definitions of these tools, in bytes.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	DefinitionBytes int64 `json:"definitionBytes,omitempty"`
+}
+
+// MCPServer is a server of the Model Context Protocol whose tools models may call.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=mcpservers,categories=capstan
+// +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.spec.url`
+// +kubebuilder:printcolumn:name="Protocol",type=string,JSONPath=`.status.protocolVersion`,priority=1
+// +kubebuilder:printcolumn:name="Discovered",type=date,JSONPath=`.status.lastDiscoveryTime`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 32 && !self.metadata.name.contains('.')",message="the name of an MCPServer is a part of the names of its tools: at most 32 characters, no dots."
+type MCPServer struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard metadata of an object.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the server and how its tools are used.
+	// +required
+	Spec MCPServerSpec `json:"spec"`
+	// status is the observed state. Only the manager writes it.
+	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
+	Status MCPServerStatus `json:"status,omitempty"`
+}
+
+// MCPServerList is a list of MCPServers.
+//
+// +kubebuilder:object:root=true
+type MCPServerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []MCPServer `json:"items"`
+}

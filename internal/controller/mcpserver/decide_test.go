@@ -1,0 +1,134 @@
+package mcpserver
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
+)
+
+var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+func at(d time.Duration) time.Time { return start.Add(d) }
+
+// newServer is an MCPServer that no process has seen.
+func newServer() *v1alpha1.MCPServer {
+	return &v1alpha1.MCPServer{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "search", UID: "uid-1", Generation: 1},
+		Spec:       v1alpha1.MCPServerSpec{RefreshInterval: &metav1.Duration{Duration: 10 * time.Minute}},
+		Status:     v1alpha1.MCPServerStatus{ObservedGeneration: -1},
+	}
+}
+
+func succeeded(t *testing.T, s *v1alpha1.MCPServer, when time.Time) attempt {
+	t.Helper()
+	c, err := discovery.Select([]mcp.Tool{{Name: "find"}}, nil, inputschema.NewValidator())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return attempt{uid: s.UID, generation: s.Generation, at: when, finding: discovery.Finding{
+		Asked: true, Reason: v1alpha1.ReasonReady, Message: "fine", Catalog: c, ProtocolVersion: "2026-07-28",
+	}}
+}
+
+func failed(s *v1alpha1.MCPServer, when time.Time, pause time.Duration) attempt {
+	return attempt{uid: s.UID, generation: s.Generation, at: when, pause: pause, finding: discovery.Finding{
+		Asked: true, Reason: v1alpha1.ReasonDiscoveryFailed, Message: "no response",
+	}}
+}
+
+// Rules: MCP-01.
+func TestWhenAServerIsAskedForItsTools(t *testing.T) {
+	seen := func(ready metav1.ConditionStatus) *v1alpha1.MCPServer {
+		s := newServer()
+		s.Status = apply(s, succeeded(t, s, start))
+		meta.SetStatusCondition(&s.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionReady, Status: ready, Reason: "Any",
+		})
+		return s
+	}
+	changed := seen(metav1.ConditionTrue)
+	changed.Generation = 2
+	ready := seen(metav1.ConditionTrue)
+	for name, c := range map[string]struct {
+		server *v1alpha1.MCPServer
+		last   attempt
+		now    time.Duration
+		want   time.Duration
+	}{
+		"a new one":                  {newServer(), attempt{}, 0, 0},
+		"a known one":                {ready, attempt{}, time.Minute, 9 * time.Minute},
+		"after the interval":         {ready, attempt{}, 10 * time.Minute, 0},
+		"not seen in the cache yet":  {newServer(), succeeded(t, newServer(), start), time.Minute, 9 * time.Minute},
+		"a changed one":              {changed, succeeded(t, ready, start), time.Minute, 0},
+		"a changed one at once":      {changed, succeeded(t, ready, start), 10 * time.Second, 20 * time.Second},
+		"a changed one of a restart": {changed, attempt{}, 10 * time.Second, 20 * time.Second},
+		"not ready after a restart":  {seen(metav1.ConditionFalse), attempt{}, time.Minute, 0},
+		"after a failure":            {newServer(), failed(newServer(), start, time.Minute), 0, time.Minute},
+		"ready, after a failure": {
+			ready, failed(ready, at(10*time.Minute), time.Minute), 10*time.Minute + 30*time.Second, 30 * time.Second,
+		},
+		"another one of the name": {newServer(), attempt{uid: "uid-0", at: start}, 0, 0},
+	} {
+		if got := wait(c.server, c.last, at(c.now)); got != c.want {
+			t.Errorf("%s: it waits for %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestAServerStaysReadyWhileItDoesNotRespondForAShortTime(t *testing.T) {
+	s := newServer()
+	s.Status = apply(s, failed(s, start, time.Minute))
+	if ready := meta.FindStatusCondition(s.Status.Conditions, v1alpha1.ConditionReady); ready == nil ||
+		ready.Status != metav1.ConditionFalse || ready.Reason != v1alpha1.ReasonDiscoveryFailed ||
+		s.Status.ObservedGeneration != 1 {
+		t.Fatalf("a server that never responded is %+v", s.Status)
+	}
+	s.Status = apply(s, succeeded(t, s, start))
+	if len(s.Status.DiscoveredTools) != 1 || s.Status.ProtocolVersion == "" || s.Status.LastDiscoveryTime == nil ||
+		!meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
+		t.Fatalf("the status is %+v", s.Status)
+	}
+	for since, want := range map[time.Duration]bool{20 * time.Minute: true, 31 * time.Minute: false} {
+		next := apply(s, failed(s, at(since), time.Minute))
+		if got := meta.IsStatusConditionTrue(next.Conditions, v1alpha1.ConditionReady); got != want {
+			t.Errorf("after %s it is ready: %t", since, got)
+		}
+		if len(next.DiscoveredTools) != 1 {
+			t.Errorf("after %s its tools are %v", since, next.DiscoveredTools)
+		}
+	}
+	s.Generation = 2
+	if next := apply(s, failed(s, at(time.Minute), time.Minute)); meta.IsStatusConditionTrue(next.Conditions,
+		v1alpha1.ConditionReady) {
+		t.Error("a changed server that does not respond is ready")
+	}
+}
+
+func TestANamespaceHasTwoDiscoveriesAtOnce(t *testing.T) {
+	r := &Reconciler{}
+	for i, want := range []bool{true, true, false} {
+		if got := r.enter("a"); got != want {
+			t.Errorf("discovery %d has a place: %t", i+1, got)
+		}
+	}
+	if !r.enter("b") {
+		t.Error("another namespace has no place")
+	}
+	r.leave("a")
+	if !r.enter("a") {
+		t.Error("a place is lost")
+	}
+	for _, namespace := range []string{"a", "a", "b"} {
+		r.leave(namespace)
+	}
+	if len(r.running) != 0 {
+		t.Errorf("it keeps %v", r.running)
+	}
+}

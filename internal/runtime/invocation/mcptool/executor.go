@@ -1,0 +1,69 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/httpcall"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/mcpcall"
+)
+
+// Executor carries out the calls of the tools of MCPServers.
+type Executor struct{}
+
+var _ executor.SecretUser = Executor{}
+
+const headerTraceParent = "Traceparent"
+
+// Prepare implements executor.Executor.
+func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call) (executor.Work, error) {
+	remote := c.Definition.Remote()
+	if remote == nil {
+		return executor.Changed(c.Call, httpcall.Abandoned()), nil
+	}
+	spec := remote.Server.Spec
+	secrets, err := p.AwaitSecrets(ctx, c, spec.Headers, credential.OfMCPServer)
+	if err != nil {
+		return executor.Work{}, err
+	}
+	plain, secret, why := credential.Headers(spec.Headers, secrets, spec.URL)
+	if why != "" {
+		refused := httpcall.NotSent(c.Call, v1alpha1.ToolCallReasonSecretUnusable, why)
+		return executor.Work{Refused: &refused, Abandoned: httpcall.Abandoned()}, nil
+	}
+	if tool.ValidTraceParent(c.TraceParent) {
+		plain.Set(headerTraceParent, c.TraceParent)
+	}
+	server := mcp.Server{URL: spec.URL, Header: plain, Secret: secret, Permits: c.Network.Permits}
+	timeout := executors.Named(v1alpha1.ToolExecutorMCP).TimeoutOf(c.Call, nil)
+	return executor.Work{
+		Abandoned: httpcall.Abandoned(),
+		Do: func(ctx context.Context) (tool.Outcome, error) {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			result, err := mcp.Call(ctx, p.Egress, server, remote.Tool,
+				json.RawMessage(tool.ArgumentsOrEmpty(c.Arguments)), tool.IdempotencyKey(c.Turn.UID, c.Call.ID))
+			return mcpcall.Ended(c.Call, timeout, secret, result, err), nil
+		},
+	}, nil
+}
+
+// MissingSecret implements executor.SecretUser.
+func (Executor) MissingSecret(
+	ctx context.Context, p executor.Process, namespace string, d *definition.Definition,
+) (*act.MissingSecret, error) {
+	remote := d.Remote()
+	if remote == nil {
+		return nil, nil
+	}
+	_, missing, err := p.ReadSecrets(ctx, namespace, d.Name, remote.Server.Spec.Headers, credential.OfMCPServer)
+	return missing, err
+}

@@ -1,0 +1,97 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/readiness"
+)
+
+// maxDuration is how long a discovery may take.
+const maxDuration = 30 * time.Second
+
+// Discoverer asks servers for their tools.
+type Discoverer struct {
+	// Egress sends the requests.
+	Egress *egress.Client
+	// Secrets reads the Secrets for their headers.
+	Secrets credential.Reader
+	// Schemas checks the schemas of tools.
+	Schemas readiness.SchemaChecker
+	// Account is the user name of the process at the API server, for instructions in messages.
+	Account string
+}
+
+// Finding is the result of a discovery.
+type Finding struct {
+	// Reason and Message are those of the Ready condition.
+	Reason, Message string
+	// Asked reports whether a request was sent.
+	Asked bool
+	// ProtocolVersion and Catalog are set with v1alpha1.ReasonReady.
+	ProtocolVersion string
+	Catalog         *Catalog
+}
+
+// Discover asks a server for its tools. After an error nothing is known: a Secret could not be read.
+func (d Discoverer) Discover(ctx context.Context, server *v1alpha1.MCPServer) (Finding, error) {
+	spec := server.Spec
+	process := executor.Process{Secrets: d.Secrets, Account: d.Account}
+	secrets, missing, err := process.ReadSecrets(ctx, server.Namespace, server.Name, spec.Headers, credential.OfMCPServer)
+	if err != nil {
+		return Finding{}, err
+	}
+	if missing != nil {
+		return Finding{Reason: missing.Reason, Message: missing.Problem + "."}, nil
+	}
+	plain, secret, why := credential.Headers(spec.Headers, secrets, spec.URL)
+	if why != "" {
+		return Finding{Reason: v1alpha1.ReasonSecretUnusable, Message: "The server cannot be asked: " + why + "."}, nil
+	}
+	limit := executors.Named(v1alpha1.ToolExecutorMCP).Timeout
+	if spec.Timeout != nil {
+		limit = spec.Timeout.Duration
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(limit, maxDuration))
+	defer cancel()
+	listing, err := mcp.List(ctx, d.Egress, mcp.Server{URL: spec.URL, Header: plain, Secret: secret})
+	if err == nil {
+		return d.found(listing, spec.ToolFilter), nil
+	}
+	f := Finding{Asked: true, Reason: v1alpha1.ReasonDiscoveryFailed}
+	problem := excerpt.Of(string(credential.Redact([]byte(err.Error()), secret)), 512)
+	f.Message = "The tools of the server are not known: " + problem + ". Check url and headers, and the server."
+	if large := (*mcp.TooLargeError)(nil); errors.As(err, &large) {
+		f.Reason = v1alpha1.ReasonDefinitionsTooLarge
+	}
+	return f, nil
+}
+
+// found returns the finding about the tools that a server has listed.
+func (d Discoverer) found(listing mcp.Listing, filter *v1alpha1.MCPToolFilter) Finding {
+	catalog, err := Select(listing.Tools, filter, d.Schemas)
+	if err != nil {
+		return Finding{
+			Asked: true, Reason: v1alpha1.ReasonDefinitionsTooLarge,
+			Message: fmt.Sprintf("The server has %v. Select fewer with toolFilter.", err),
+		}
+	}
+	message := fmt.Sprintf("%d tools of the server can be used.", len(catalog.entries))
+	if len(catalog.LeftOut) > 0 {
+		message += " Left out: " + strings.Join(catalog.LeftOut, ", ") + "."
+	}
+	return Finding{
+		Asked: true, Reason: v1alpha1.ReasonReady, Message: message, ProtocolVersion: listing.ProtocolVersion,
+		Catalog: catalog,
+	}
+}
