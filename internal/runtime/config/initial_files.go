@@ -54,6 +54,8 @@ func checkFiles(files []v1alpha1.InitialFile) (count int64, problem string) {
 		switch {
 		case err != nil:
 			return 0, err.Error()
+		case path == "/":
+			return 0, fmt.Sprintf("%s is the root directory, and no file.", file.Path)
 		case paths[path]:
 			return 0, fmt.Sprintf("%s is there twice.", path)
 		case file.Encoding == v1alpha1.FileEncodingBase64 && !isBase64(file.Content):

@@ -44,6 +44,7 @@ func TestInitialFilesThatCannotBeThoseOfASession(t *testing.T) {
 		"the same path in two spellings": {
 			[]v1alpha1.ConfigLayer{{InitialFiles: files("/a", "/workspace//a/")}}, "/a is there twice.",
 		},
+		"the root": {[]v1alpha1.ConfigLayer{{InitialFiles: files("/workspace/workspace")}}, "root directory"},
 		"a content that is not base64": {
 			[]v1alpha1.ConfigLayer{{InitialFiles: []v1alpha1.InitialFile{binary}}}, "The content of /b is not valid base64.",
 		},

@@ -11,8 +11,8 @@ import (
 const (
 	// root is the path of the directory that always exists.
 	root = "/"
-	// workspace is another name of the root.
-	workspace = "/workspace"
+	// workspace, at the beginning of a path, is another name of the root.
+	workspace = "workspace"
 	// maxNameBytes is the maximum length of a name, and maxDepth the maximum number of names in a path.
 	maxNameBytes = 255
 	maxDepth     = 32
@@ -24,14 +24,11 @@ func Clean(path string) (string, error) {
 	if !utf8.ValidString(path) {
 		return "", Errorf("The path %.200q is not valid UTF-8.", path)
 	}
-	absolute := root + strings.TrimLeft(path, "/")
-	if absolute == workspace || strings.HasPrefix(absolute, workspace+"/") {
-		absolute = strings.TrimPrefix(absolute, workspace)
-	}
 	var names []string
-	for name := range strings.SplitSeq(absolute, "/") {
+	for name := range strings.SplitSeq(path, "/") {
 		switch {
-		case name == "":
+		case name == "", len(names) == 0 && name == workspace:
+			// The root has no directory with its own other name, so that a clean path stays the same if cleaned again.
 			continue
 		case name == "." || name == "..":
 			return "", Errorf("The path %.200q has the name %q. Write the path from / on, without it.", path, name)
