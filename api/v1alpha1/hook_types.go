@@ -5,7 +5,7 @@ import (
 )
 
 // HookEvent is the point of a Turn at which a hook runs.
-// +kubebuilder:validation:Enum=UserPromptSubmit;PreToolUse;TurnEnd
+// +kubebuilder:validation:Enum=UserPromptSubmit;PreToolUse;PostToolUse;TurnEnd
 type HookEvent string
 
 const (
@@ -15,6 +15,9 @@ const (
 	// HookEventPreToolUse is before each tool call, but for those of client tools. A hook can rewrite the arguments, or
 	// block the call.
 	HookEventPreToolUse HookEvent = "PreToolUse"
+	// HookEventPostToolUse is after each tool call that has run, but for those of client tools. A hook can rewrite the
+	// result, add to it, or replace it by an error.
+	HookEventPostToolUse HookEvent = "PostToolUse"
 	// HookEventTurnEnd is when a Turn has ended, with or without success. A hook can change nothing.
 	HookEventTurnEnd HookEvent = "TurnEnd"
 )
@@ -26,7 +29,7 @@ type HookErrorPolicy string
 const (
 	// HookErrorPolicyWarn continues, and records the error in the journal. It is the default.
 	HookErrorPolicyWarn HookErrorPolicy = "Warn"
-	// HookErrorPolicyBlock blocks the message or the call.
+	// HookErrorPolicyBlock blocks the message or the call, or replaces the result by the error of the hook.
 	HookErrorPolicyBlock HookErrorPolicy = "Block"
 	// HookErrorPolicyAllow continues.
 	HookErrorPolicyAllow HookErrorPolicy = "Allow"
@@ -132,10 +135,10 @@ type WebhookHook struct {
 	CABundle string `json:"caBundle,omitempty"`
 }
 
-// Hook is a program that runs at an event of a Turn. It looks at a message or a tool call, and can rewrite or block it,
-// or is told of the end of the Turn.
+// Hook is a program that runs at an event of a Turn. It looks at a message, a tool call or its result, and can rewrite
+// or block it, or is told of the end of the Turn.
 // +kubebuilder:validation:XValidation:rule="[has(self.bash), has(self.cel), has(self.webhook)].exists_one(set, set)",message="exactly one of bash, cel and webhook must be set."
-// +kubebuilder:validation:XValidation:rule="!has(self.matcher) || self.event == 'PreToolUse'",message="matcher is for the event PreToolUse."
+// +kubebuilder:validation:XValidation:rule="!has(self.matcher) || self.event in ['PreToolUse', 'PostToolUse']",message="matcher is for the events PreToolUse and PostToolUse."
 // +kubebuilder:validation:XValidation:rule="!has(self.onError) || self.event != 'TurnEnd'",message="onError is not for the event TurnEnd, whose hooks change nothing."
 type Hook struct {
 	// name of the hook, unique in the object. Its id is harness/HARNESS:NAME, agent/AGENT:NAME or session:NAME.
@@ -143,7 +146,7 @@ type Hook struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// event at which the hook runs: UserPromptSubmit, PreToolUse or TurnEnd.
+	// event at which the hook runs: UserPromptSubmit, PreToolUse, PostToolUse or TurnEnd.
 	// +required
 	Event HookEvent `json:"event"`
 	// matcher restricts the tool calls at which the hook runs. Without one it runs at all of them.
@@ -158,8 +161,8 @@ type Hook struct {
 	// webhook sends a request.
 	// +optional
 	Webhook *WebhookHook `json:"webhook,omitempty"`
-	// timeout of the hook, 100ms to 30s. Default 5s. All hooks of a step have 60s together, those at the end of a Turn
-	// 10s.
+	// timeout of the hook, 100ms to 30s. Default 5s. All hooks before the calls of a step have 60s together, those after
+	// one call 60s, those at the end of a Turn 10s.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`

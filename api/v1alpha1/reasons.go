@@ -292,6 +292,8 @@ const (
 	ToolCallReasonTurnEnded = "TurnEnded"
 	// ToolCallReasonBlockedByHook: a hook has blocked the call.
 	ToolCallReasonBlockedByHook = "BlockedByHook"
+	// ToolCallReasonFailedByHook: the call has succeeded, and a hook after it has replaced its result by an error.
+	ToolCallReasonFailedByHook = "FailedByHook"
 	// ToolCallReasonToolNotFound: the model named a tool that it was not offered.
 	ToolCallReasonToolNotFound = "ToolNotFound"
 )

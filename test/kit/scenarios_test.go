@@ -159,6 +159,9 @@ const hooking = `hooks: [
   {name: before, event: PreToolUse, matcher: {toolName: look}, cel: {expression:
     '{"decision": "mutate", "patch": {"arguments": {"what": "the sea"}}}'}},
   {name: block, event: PreToolUse, matcher: {toolName: pay}, cel: {expression: '"too much"'}},
+  {name: near, event: PostToolUse, matcher: {toolName: look}, cel: {expression:
+    '{"decision": "mutate", "patch": {"additional_context": data.arguments.what}}'}},
+  {name: fail, event: PostToolUse, matcher: {toolNameGlob: "l*|p*"}, onError: Block, cel: {expression: 'data.missing'}},
   {name: end, event: TurnEnd, cel: {expression: 'data.success ? "well" : "badly"'}},
   {name: wrong, event: TurnEnd, cel: {expression: 'data.missing'}}]`
 

@@ -3,6 +3,7 @@ package turns_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -53,6 +54,25 @@ var _ = Describe("A hook", func() {
 			g.Expect(turn.Status.ToolCalls[0].Reason).To(Equal(v1alpha1.ToolCallReasonBlockedByHook))
 			g.Expect(turn.Status.Output).To(ContainSubstring("too much"))
 		}).Should(Succeed())
+	})
+
+	// Rules: HOOK-21.
+	It("rewrites the result of a call before the model reads it", func(ctx context.Context) {
+		namespace := newNamespace(ctx, builder.Script("It returned {{tool:pay}}.", builder.Calls("pay")),
+			builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())
+		jobs.in(namespace, func(capstantest.Call) (string, string, int) { return "key 12345", "", 0 })
+		create(ctx, hooked(namespace, expression(v1alpha1.HookEventPostToolUse,
+			`{"decision": "mutate", "patch": {"result": "redacted"}}`)))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+		before := len(requests.in(namespace))
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Output).To(Equal("It returned redacted."))
+		Expect(turn.Status.ToolCalls[0].Preview).To(Equal("redacted"))
+		expectCost(ctx, namespace, before, slices.Concat(
+			beginning, actingFirst(1, v1alpha1.SideEffectAtMostOnce), ending))
 	})
 
 	// Rules: HOOK-18.

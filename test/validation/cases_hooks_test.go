@@ -62,8 +62,8 @@ var hookFieldCases = []ruleCase{
 		rejected: `spec: {hooks: [{name: guard, event: PreToolUse}]}`,
 	},
 	{
-		rule:     "spec.hooks[] rule matcher is for the event PreToolUse.",
-		accepted: hook(before + always + `, matcher: {toolName: a}`),
+		rule:     "spec.hooks[] rule matcher is for the events PreToolUse and PostToolUse.",
+		accepted: hook(`event: PostToolUse, onError: Block, matcher: {toolName: a}, ` + always),
 		rejected: hook(`event: UserPromptSubmit, matcher: {toolName: a}, ` + always),
 	},
 	{

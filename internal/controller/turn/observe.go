@@ -111,20 +111,21 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 		a.turn.Status.ToolCalls[index].PodName = podName(pod)
 	}
 	outcome := seen.Outcome
-	outcome = a.step.known.ExplainDeletion(call.ID, outcome)
-	if outcome.NeedsLog {
-		var done bool
-		var err error
-		if outcome, done, err = r.readLog(a, call, pod, outcome); err != nil || !done {
-			a.turn.Status.ToolCalls[index].State = v1alpha1.ToolCallStateRunning
-			return proceed, err
+	if !r.Activities.Known(a.afterKey(call)) {
+		outcome = a.step.known.ExplainDeletion(call.ID, outcome)
+		if outcome.NeedsLog {
+			var done bool
+			var err error
+			if outcome, done, err = r.readLog(a, call, pod, outcome); err != nil || !done {
+				a.turn.Status.ToolCalls[index].State = v1alpha1.ToolCallStateRunning
+				return proceed, err
+			}
+		}
+		if outcome.Reason == v1alpha1.ToolCallReasonNoPod {
+			outcome = r.explainPodFailure(ctx, job, outcome)
 		}
 	}
-	if outcome.Reason == v1alpha1.ToolCallReasonNoPod {
-		outcome = r.explainPodFailure(ctx, job, outcome)
-	}
-	r.conclude(a, index, outcome)
-	return proceed, nil
+	return proceed, r.concludeJob(ctx, a, index, outcome)
 }
 
 // maxPodName is enough for the pods that the Job controller creates for tool Jobs: 25 characters of the Job's name, and
@@ -206,8 +207,7 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	if a.step.known.RecallSettled(shown) {
 		return nil
 	}
-	r.conclude(a, index, jobstatus.Observe(nil, nil, call, 0, 0, r.Clock()).Outcome)
-	return nil
+	return r.concludeJob(ctx, a, index, jobstatus.Observe(nil, nil, call, 0, 0, r.Clock()).Outcome)
 }
 
 // logLost reports whether the output of a call is lost, after an error of reading its log.

@@ -57,6 +57,7 @@ func (r *Reconciler) request(
 	a *actScope, call v1alpha1.ToolCall, run *invocation.Attempt,
 ) executor.Func {
 	turn, config, arguments := a.turnState(), a.config, a.step.known.Plan(call.ID).Arguments
+	after := r.Steps.After(turn, config, call, arguments)
 	return func(ctx context.Context) (any, error) {
 		planned, err := step.Planned(ctx, config, call)
 		if err != nil {
@@ -64,7 +65,7 @@ func (r *Reconciler) request(
 		}
 		return r.Steps.CarryOut(ctx, turn, invocation.Call{
 			Call: call, Arguments: arguments, Definition: planned, Network: config.Effective.Network,
-			InitialFiles: step.InitialFiles(config), Attempt: run,
+			InitialFiles: step.InitialFiles(config), Attempt: run, After: after,
 		})
 	}
 }

@@ -13,6 +13,8 @@ import (
 type heldHook struct {
 	ran     chan hook.Call
 	release chan struct{}
+	// outcome of a run.
+	outcome hook.Outcome
 	// began is called when a run begins; nil for nothing.
 	began func()
 }
@@ -24,7 +26,7 @@ func (h *heldHook) Run(ctx context.Context, c hook.Call) hook.Outcome {
 	}
 	select {
 	case <-h.release:
-		return hook.Outcome{Decision: hook.Allow}
+		return h.outcome
 	case <-ctx.Done():
 		return hook.Fail("%v", ctx.Err())
 	}
@@ -33,13 +35,21 @@ func (h *heldHook) Run(ctx context.Context, c hook.Call) hook.Outcome {
 // ending adds a hook at the end of Turns to the Session.
 func (w *world) ending() *heldHook {
 	w.t.Helper()
+	return w.hooked(v1alpha1.HookEventTurnEnd)
+}
+
+// hooked adds a hook at an event to the Session.
+func (w *world) hooked(event v1alpha1.HookEvent) *heldHook {
+	w.t.Helper()
 	session := w.session()
 	w.change(session, func() {
 		session.Spec.Hooks = []v1alpha1.Hook{{
-			Name: "report", Event: v1alpha1.HookEventTurnEnd, CEL: &v1alpha1.CELHook{Expression: "true"},
+			Name: "report", Event: event, CEL: &v1alpha1.CELHook{Expression: "true"},
 		}}
 	})
-	return &heldHook{ran: make(chan hook.Call, 8), release: make(chan struct{})}
+	return &heldHook{
+		outcome: hook.Outcome{Decision: hook.Allow}, ran: make(chan hook.Call, 8), release: make(chan struct{}),
+	}
 }
 
 // Rules: TURN-16.

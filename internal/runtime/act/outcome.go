@@ -14,7 +14,10 @@ func OutcomeOf(call format.SettledCall) tool.Outcome {
 	if call.State == "" {
 		return clientOutcome(call)
 	}
-	outcome := tool.Outcome{State: call.State, Reason: call.Reason, Result: call.Result, Image: call.Image}
+	outcome := tool.Outcome{
+		State: call.State, Reason: call.Reason, Result: call.Result, Image: call.Image, Hooks: call.Hooks,
+		Original: call.Original,
+	}
 	if call.Error != nil {
 		outcome.Error = *call.Error
 	}
@@ -31,6 +34,7 @@ func OutcomeOf(call format.SettledCall) tool.Outcome {
 func SettledOf(id string, outcome tool.Outcome) format.SettledCall {
 	call := format.SettledCall{
 		ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result, Image: outcome.Image,
+		Hooks: outcome.Hooks, Original: outcome.Original,
 	}
 	if outcome.Error != "" {
 		call.Error = &outcome.Error
@@ -64,7 +68,7 @@ func clientOutcome(call format.SettledCall) tool.Outcome {
 
 // TextBytes returns the size of the texts of an outcome.
 func TextBytes(outcome tool.Outcome) int64 {
-	bytes := len(outcome.Error)
+	bytes := len(outcome.Error) + len(outcome.Original)
 	if outcome.Result != nil {
 		bytes += len(*outcome.Result)
 	}

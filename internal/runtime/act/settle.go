@@ -55,7 +55,7 @@ func (s *Step) Settle(call *v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcom
 // are an intent: they are in status before it starts, so that they survive a restart or a change of the leader. An
 // AtMostOnce call has one attempt.
 func (s *Step) Retries(call *v1alpha1.ToolCall, ended tool.Outcome, now time.Time) bool {
-	if !ended.Retryable || tool.AtMostOnce(*call) || call.Attempt >= MaxAttempts {
+	if !WillRetry(*call, ended) {
 		return false
 	}
 	if ended.State == v1alpha1.ToolCallStateNotExecuted {
@@ -66,6 +66,11 @@ func (s *Step) Retries(call *v1alpha1.ToolCall, ended tool.Outcome, now time.Tim
 	call.Attempt++
 	call.State, call.Reason, call.PodName = v1alpha1.ToolCallStatePending, ended.Reason, ""
 	return true
+}
+
+// WillRetry reports whether a call continues with another attempt after this outcome.
+func WillRetry(call v1alpha1.ToolCall, ended tool.Outcome) bool {
+	return ended.Retryable && !tool.AtMostOnce(call) && call.Attempt < MaxAttempts
 }
 
 // Refuse settles a call that was planned as refused.

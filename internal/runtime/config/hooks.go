@@ -96,6 +96,8 @@ func eventOf(e v1alpha1.HookEvent) hook.Event {
 		return hook.UserPromptSubmit
 	case v1alpha1.HookEventPreToolUse:
 		return hook.PreToolUse
+	case v1alpha1.HookEventPostToolUse:
+		return hook.PostToolUse
 	case v1alpha1.HookEventTurnEnd:
 		return hook.TurnEnd
 	default:

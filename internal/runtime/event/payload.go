@@ -219,6 +219,21 @@ type ToolCompleted struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 	// Fence is the nonce that the model reads around the outcome. It is minted by Step.ToolCompleted.
 	Fence string `json:"fence,omitempty"`
+	// Hooks after the call that have changed the outcome, or did not allow it.
+	Hooks []HookRun `json:"hooks,omitempty"`
+	// Original is the beginning of what the tool returned, its result or its error, if hooks have changed that. Models
+	// do not read it.
+	Original string `json:"original,omitempty"`
+}
+
+// HookRun is the outcome of one hook.
+type HookRun struct {
+	// Hook is its id.
+	Hook string `json:"hook"`
+	// Decision of the hook: allow, block, mutate or error.
+	Decision string `json:"decision"`
+	// Reason of the decision, or the error.
+	Reason string `json:"reason,omitempty"`
 }
 
 // RequestedCall is a tool call that is requested from the client.

@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // callEnd is the end of one attempt of a call.
@@ -64,13 +65,15 @@ func (a *acting) definition(call v1alpha1.ToolCall) *v1alpha1.Tool {
 
 // own lets the runner of steps carry out a call, which the manager does itself as well.
 func (a *acting) own(call v1alpha1.ToolCall, run *invocation.Attempt) func(context.Context) (invocation.End, error) {
-	turn, c := a.turnState(), invocation.Call{
+	turn := a.turnState()
+	c := invocation.Call{
 		Call:         call,
 		Arguments:    a.step.Plan(call.ID).Arguments,
 		Definition:   a.config.Tools.Planned(call),
 		Network:      a.config.Effective.Network,
 		InitialFiles: step.InitialFiles(a.config),
 		Attempt:      run,
+		After:        a.after(turn, call),
 	}
 	return func(ctx context.Context) (invocation.End, error) { return a.loop.Steps.CarryOut(ctx, turn, c) }
 }
@@ -101,15 +104,15 @@ func (a *acting) job(call v1alpha1.ToolCall, run *invocation.Attempt) func(conte
 		Arguments: tool.ArgumentsOrEmpty(a.step.Plan(call.ID).Arguments),
 		Locale:    a.turn.Status.Plan.Locale,
 	}
+	c := invocation.Call{Call: call, Attempt: run, After: a.after(turn, call)}
 	return func(ctx context.Context) (invocation.End, error) {
-		return a.loop.Steps.Local(
-			ctx,
-			turn,
-			call,
-			run,
-			func(ctx context.Context) tool.Outcome { return a.loop.carryOut(ctx, j) },
-		)
+		return a.loop.Steps.Local(ctx, turn, c, func(ctx context.Context) tool.Outcome { return a.loop.carryOut(ctx, j) })
 	}
+}
+
+// after runs the hooks after a call.
+func (a *acting) after(turn turnstate.Turn, call v1alpha1.ToolCall) invocation.After {
+	return a.loop.Steps.After(turn, a.config, call, a.step.Plan(call.ID).Arguments)
 }
 
 // carryOut calls the function, for at most the timeout of the call. A function that does not return is abandoned: like

@@ -54,7 +54,12 @@ type Call struct {
 	InitialFiles func(context.Context) ([]sessionfs.Initial, error)
 	// Attempt is its state in this process. It is the same for each execution of the attempt.
 	Attempt *Attempt
+	// After changes the outcome of a call that was carried out, before anything else knows it; nil for no change.
+	After After
 }
+
+// After returns the outcome that counts for a call. The error is that of the context: the call has no outcome yet.
+type After func(ctx context.Context, outcome tool.Outcome) (tool.Outcome, error)
 
 // Attempt is the in-memory state of one attempt of a call that this process runs itself, so that an execution that
 // failed halfway continues where it was.
@@ -155,21 +160,17 @@ func (run *Runner) CarryOut(ctx context.Context, t turnstate.Turn, c Call) (End,
 	if err != nil {
 		return End{}, err
 	}
-	return run.once(ctx, t, c.Call, c.Attempt, w)
+	return run.once(ctx, t, c, w)
 }
 
-// Local runs one call of a Job tool with a function of this process, as once does. The Turn must be marked as Local.
+// Local runs a call of a Job tool with a function of this process, as once does. The Turn must be marked as Local.
 func (run *Runner) Local(
-	ctx context.Context,
-	t turnstate.Turn,
-	call v1alpha1.ToolCall,
-	state *Attempt,
-	do func(context.Context) tool.Outcome,
+	ctx context.Context, t turnstate.Turn, c Call, do func(context.Context) tool.Outcome,
 ) (End, error) {
 	if !t.Local {
-		return End{}, fmt.Errorf("call %s: the Turn is not marked as one whose Jobs are functions", call.ID)
+		return End{}, fmt.Errorf("call %s: the Turn is not marked as one whose Jobs are functions", c.Call.ID)
 	}
-	return run.once(ctx, t, call, state, executor.Work{
+	return run.once(ctx, t, c, executor.Work{
 		Abandoned: tool.CallAbandoned(),
 		Do:        func(ctx context.Context) (tool.Outcome, error) { return do(ctx), nil },
 	})
@@ -179,16 +180,11 @@ func (run *Runner) Local(
 // appended when it ends (DUR-01, DUR-02): if another process has claimed it, or a claim has no outcome, the call must
 // not be started again, and its outcome is the abandoned one. After an error the state of the call is unknown; it is
 // safe to retry.
-func (run *Runner) once(
-	ctx context.Context,
-	t turnstate.Turn,
-	call v1alpha1.ToolCall,
-	state *Attempt,
-	w executor.Work,
-) (End, error) {
+func (run *Runner) once(ctx context.Context, t turnstate.Turn, c Call, w executor.Work) (End, error) {
+	call, state := c.Call, c.Attempt
 	if !act.Claimable(call, t.Local) {
-		outcome, defect := run.attempt(ctx, w)
-		return End{Outcome: outcome, Defect: defect}, nil
+		outcome, defect, err := run.attempt(ctx, c, w)
+		return End{Outcome: outcome, Defect: defect}, err
 	}
 	claim, closed, err := run.claim(ctx, t, call.ID, state)
 	switch {
@@ -207,7 +203,9 @@ func (run *Runner) once(
 	if outcome == nil {
 		made := w.Abandoned
 		if w.Refused != nil || state.begin() {
-			made, defect = run.attempt(ctx, w)
+			if made, defect, err = run.attempt(ctx, c, w); err != nil {
+				return End{}, err
+			}
 		}
 		state.end(made)
 		outcome = &made
@@ -217,17 +215,22 @@ func (run *Runner) once(
 	return end, err
 }
 
-// attempt carries out one attempt of a call, unless it cannot start.
-func (run *Runner) attempt(ctx context.Context, w executor.Work) (outcome tool.Outcome, defect error) {
+// attempt carries out one attempt of a call, unless it cannot start. The error is that of After.
+func (run *Runner) attempt(
+	ctx context.Context, c Call, w executor.Work,
+) (outcome tool.Outcome, defect, err error) {
 	if w.Refused != nil {
-		return *w.Refused, nil
+		return *w.Refused, nil, nil
 	}
 	began := run.Clock()
 	outcome, defect = w.Do(ctx)
 	if outcome.Started {
 		outcome.StartedAt, outcome.FinishedAt = began, run.Clock()
 	}
-	return outcome, defect
+	if c.After != nil {
+		outcome, err = c.After(ctx, outcome)
+	}
+	return outcome, defect, err
 }
 
 // claim records in the journal that the call is about to start.

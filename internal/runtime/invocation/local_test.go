@@ -34,7 +34,7 @@ func TestACallOfAJobToolInThisProcess(t *testing.T) {
 			}
 			ran, run := 0, NewAttempt(&Line{})
 			for range 2 {
-				end, err := b.Local(t.Context(), turn, call, run, func(context.Context) tool.Outcome {
+				end, err := b.Local(t.Context(), turn, Call{Call: call, Attempt: run}, func(context.Context) tool.Outcome {
 					ran++
 					return jobstatus.LocalEnded(call, result.ReportOf("paid", "", 0), 0)
 				})
@@ -55,7 +55,8 @@ func TestACallOfAJobToolElsewhereIsRefused(t *testing.T) {
 	b := newBench(t)
 	turn, call := acting(v1alpha1.ToolExecutorJob, v1alpha1.SideEffectAtMostOnce)
 	turn.Local = false
-	_, err := b.Local(t.Context(), turn, call, NewAttempt(&Line{}), func(context.Context) tool.Outcome {
+	c := Call{Call: call, Attempt: NewAttempt(&Line{})}
+	_, err := b.Local(t.Context(), turn, c, func(context.Context) tool.Outcome {
 		t.Error("the call has started")
 		return tool.Outcome{}
 	})

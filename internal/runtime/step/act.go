@@ -180,6 +180,8 @@ func completed(call v1alpha1.ToolCall, display string, outcome tool.Outcome) eve
 		Status:      event.StatusSuccess,
 		Error:       outcome.Error,
 		Fingerprint: call.Fingerprint,
+		Hooks:       outcome.Hooks,
+		Original:    outcome.Original,
 	}
 	switch {
 	case outcome.State == v1alpha1.ToolCallStateUnknown:

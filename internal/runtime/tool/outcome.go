@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
 // Outcome is the outcome of a call.
@@ -25,6 +26,10 @@ type Outcome struct {
 	// NeedsLog reports whether the call succeeded and its result is in the container's log: read it with
 	// jobstatus.ReadResult, and turn a failure to do so into jobstatus.LostOutput.
 	NeedsLog bool
+	// Hooks after the call that have changed the outcome, or did not allow it. Original is the beginning of what the tool
+	// returned, if they have changed that.
+	Hooks    []event.HookRun
+	Original string
 	// Retryable reports whether the call may be started again under a new attempt. It is never set for AtMostOnce.
 	Retryable bool
 }

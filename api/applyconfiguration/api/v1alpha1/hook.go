@@ -10,12 +10,12 @@ import (
 // HookApplyConfiguration represents a declarative configuration of the Hook type for use
 // with apply.
 //
-// Hook is a program that runs at an event of a Turn. It looks at a message or a tool call, and can rewrite or block it,
-// or is told of the end of the Turn.
+// Hook is a program that runs at an event of a Turn. It looks at a message, a tool call or its result, and can rewrite
+// or block it, or is told of the end of the Turn.
 type HookApplyConfiguration struct {
 	// name of the hook, unique in the object. Its id is harness/HARNESS:NAME, agent/AGENT:NAME or session:NAME.
 	Name *string `json:"name,omitempty"`
-	// event at which the hook runs: UserPromptSubmit, PreToolUse or TurnEnd.
+	// event at which the hook runs: UserPromptSubmit, PreToolUse, PostToolUse or TurnEnd.
 	Event *apiv1alpha1.HookEvent `json:"event,omitempty"`
 	// matcher restricts the tool calls at which the hook runs. Without one it runs at all of them.
 	Matcher *HookMatcherApplyConfiguration `json:"matcher,omitempty"`
@@ -25,8 +25,8 @@ type HookApplyConfiguration struct {
 	CEL *CELHookApplyConfiguration `json:"cel,omitempty"`
 	// webhook sends a request.
 	Webhook *WebhookHookApplyConfiguration `json:"webhook,omitempty"`
-	// timeout of the hook, 100ms to 30s. Default 5s. All hooks of a step have 60s together, those at the end of a Turn
-	// 10s.
+	// timeout of the hook, 100ms to 30s. Default 5s. All hooks before the calls of a step have 60s together, those after
+	// one call 60s, those at the end of a Turn 10s.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
 	// onError is what happens when the hook fails: Warn (default), Block or Allow. A hook that guards something needs
 	// Block. It cannot be set at the event TurnEnd.

@@ -60,14 +60,7 @@ type Entry struct {
 }
 
 // HookRun is the outcome of one hook.
-type HookRun struct {
-	// Hook is its id.
-	Hook string `json:"hook"`
-	// Decision of the hook: allow, block, mutate or error.
-	Decision string `json:"decision"`
-	// Reason of the decision, or the error.
-	Reason string `json:"reason,omitempty"`
-}
+type HookRun = event.HookRun
 
 // HookedPrompt is a message after its hooks. It is never computed again.
 type HookedPrompt struct {
@@ -169,6 +162,10 @@ type SettledCall struct {
 	Image string `json:"image,omitempty"`
 	// PodUID is the UID of the pod that the call ran in, as the Turn's status had it.
 	PodUID types.UID `json:"podUID,omitempty"`
+	// Hooks after the call that have changed the outcome, or did not allow it.
+	Hooks []HookRun `json:"hooks,omitempty"`
+	// Original is the beginning of what the tool returned, if hooks have changed that.
+	Original string `json:"original,omitempty"`
 }
 
 // PartialContent is the kind of a part of a response.

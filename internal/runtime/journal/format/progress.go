@@ -249,13 +249,15 @@ type settledCall struct {
 	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
 	Image      string            `json:"image,omitempty"`
 	PodUID     types.UID         `json:"podUID,omitempty"`
+	Hooks      []hookRun         `json:"hooks,omitempty"`
+	Original   string            `json:"original,omitempty"`
 }
 
 func settledFrom(c SettledCall) settledCall {
 	return settledCall{
 		ID: c.ID, Source: c.Source, Result: c.Result, Error: c.Error, Decision: string(c.Decision), By: c.By,
 		State: string(c.State), Reason: c.Reason, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, Image: c.Image,
-		PodUID: c.PodUID,
+		PodUID: c.PodUID, Hooks: each(c.Hooks, hookRunFrom), Original: c.Original,
 	}
 }
 
@@ -263,7 +265,7 @@ func (c settledCall) call() SettledCall {
 	return SettledCall{
 		ID: c.ID, Source: c.Source, Result: c.Result, Error: c.Error, Decision: v1alpha1.Decision(c.Decision), By: c.By,
 		State: v1alpha1.ToolCallState(c.State), Reason: c.Reason, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
-		Image: c.Image, PodUID: c.PodUID,
+		Image: c.Image, PodUID: c.PodUID, Hooks: each(c.Hooks, hookRun.run), Original: c.Original,
 	}
 }
 

@@ -3,6 +3,7 @@ package journaltest
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -28,8 +29,8 @@ func claimedOnce(f *fixture) {
 	again := f.claim(log, of, 63, "1-0", "ann")
 	second := f.claim(f.log(), of, 63, "1-0", "bob")
 	other := f.claim(f.log(), of, 63, "1-1", "bob")
-	if first.Call.Holder != "ann" || again != first || second != first || other.Ordinal != 65 ||
-		other.Call.Holder != "bob" {
+	if first.Call.Holder != "ann" || !reflect.DeepEqual(again, first) || !reflect.DeepEqual(second, first) ||
+		other.Ordinal != 65 || other.Call.Holder != "bob" {
 		f.t.Fatalf("claimed as %s, %s, %s, %s", f.json(first), f.json(again), f.json(second), f.json(other))
 	}
 	settled := f.settle(log, of, 63, result("1-0", "done"))
@@ -83,11 +84,11 @@ func firstClaimCounts(f *fixture) {
 	if err := f.create(e); err != nil {
 		f.t.Fatal(err)
 	}
-	if ref := f.claim(f.log(), of, 1, "1-0", "bob"); ref != first {
+	if ref := f.claim(f.log(), of, 1, "1-0", "bob"); !reflect.DeepEqual(ref, first) {
 		f.t.Fatalf("the claim that counts is %s", f.json(ref))
 	}
 	claims, err := f.log().Claims(f.t.Context(), f.session, of.UID, 1, 1)
-	if err != nil || len(claims) != 1 || claims[0] != first {
+	if err != nil || len(claims) != 1 || !reflect.DeepEqual(claims[0], first) {
 		f.t.Fatalf("the claims are %s, %v", f.json(claims), err)
 	}
 	f.check()
