@@ -63,6 +63,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	answer, err := t.next.RoundTrip(r)
 	t.note(call, answer, err)
+	if err == nil {
+		answer.Body = &counted{ReadCloser: answer.Body}
+	}
 	if err == nil && call {
 		answer.Body = &observed{ReadCloser: answer.Body, failed: func(err error) { t.note(call, nil, err) }}
 	}
