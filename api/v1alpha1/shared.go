@@ -47,8 +47,9 @@ const (
 type NetworkPattern string
 
 // NetworkAccess lists the network destinations that the tools of a Turn may reach. It restricts HTTP tools,
-// redirects included, and calls of the tools of MCPServers. The manager cannot restrict the connections of a Job: if a list is in effect, a Tool with a job
-// must have network None, or be exempt. The patterns of allowed and blocked have at most 8192 bytes together.
+// redirects included, and calls of the tools of MCPServers. The manager cannot restrict the connections of a Job: if a
+// list is in effect, a Tool with a job must have network None, or be exempt. The patterns of allowed and blocked have
+// at most 8192 bytes together.
 // +kubebuilder:validation:XValidation:rule="has(self.allowed) || has(self.blocked)",message="at least one of allowed and blocked must be set."
 // +kubebuilder:validation:XValidation:rule="(has(self.allowed) ? self.allowed.map(p, size(bytes(p))).sum() : 0) + (has(self.blocked) ? self.blocked.map(p, size(bytes(p))).sum() : 0) <= 8192",message="allowed and blocked must have at most 8192 bytes together."
 type NetworkAccess struct {

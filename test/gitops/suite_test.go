@@ -23,8 +23,10 @@ import (
 )
 
 // kinds are all of Capstan's.
-var kinds = []string{"Harness", "Agent", "Session", "Turn", "Model", "Tool", "ToolResult", "JournalEntry", "Record",
-	"MCPServer"}
+var kinds = []string{
+	"Harness", "Agent", "Session", "Turn", "Model", "Tool", "ToolResult", "JournalEntry", "Record",
+	"MCPServer",
+}
 
 var (
 	config *rest.Config

@@ -140,7 +140,9 @@ var _ = Describe("The files of a Session", func() {
 		Expect(requests.configReads(namespace)).To(Equal(map[string]int{"agents/writer": 1, "sessions/demo": 1}))
 		Expect(respond(ctx, namespace, "demo-2", "locked")).To(ContainSubstring("/locked is read-only."))
 		Expect(respond(ctx, namespace, "demo-3", "delete")).To(ContainSubstring(`"deleted":true`))
-		Expect(respond(ctx, namespace, "demo-4", "read")).To(ContainSubstring("/a does not exist."), "it is not written again")
+		Expect(
+			respond(ctx, namespace, "demo-4", "read"),
+		).To(ContainSubstring("/a does not exist."), "it is not written again")
 		Expect(requests.configReads(namespace)).To(Equal(map[string]int{"agents/writer": 1, "sessions/demo": 1}))
 	})
 
@@ -161,8 +163,12 @@ var _ = Describe("The files of a Session", func() {
 		before, _ := requests.budgeted(namespace)
 		Expect(respond(ctx, namespace, "demo-1", "read")).To(ContainSubstring(`"content":"one two\n"`))
 		// The plan before the hook, the initial files, what the script has written, and the part with the hook's outcome.
-		expectWrites(ctx, namespace, len(before), ConsistOf(slices.Concat(beginning,
-			[]string{turnWrite, entryWrite, turnWrite, entryWrite}, []string{turnWrite, blobWrite, indexWrite, entryWrite}, ending)))
+		expectWrites(ctx, namespace, len(before), ConsistOf(slices.Concat(
+			beginning,
+			[]string{turnWrite, entryWrite, turnWrite, entryWrite},
+			[]string{turnWrite, blobWrite, indexWrite, entryWrite},
+			ending,
+		)))
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseIdle))
 
 		before, _ = requests.budgeted(namespace)

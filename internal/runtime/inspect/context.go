@@ -60,7 +60,8 @@ type Capability struct {
 // Tool is a tool that a model is offered.
 type Tool struct {
 	model.ToolDefinition
-	// Kind of the object that the tool comes from: Tool, MCPServer, or Builtin for a capability that is part of the manager.
+	// Kind of the object that the tool comes from: Tool, MCPServer, or Builtin for a capability that is part of the
+	// manager.
 	Kind string
 	// Source is the name of that object or capability.
 	Source string

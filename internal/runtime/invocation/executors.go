@@ -47,8 +47,8 @@ func (run *Runner) prepare(
 	})
 }
 
-// Files returns those of the Session of a Turn; nil where no process stores any. initial reads the files that the Session
-// begins with; nil if it begins without files.
+// Files returns those of the Session of a Turn; nil where no process stores any. initial reads the files that the
+// Session begins with; nil if it begins without files.
 func (run *Runner) Files(
 	t turnstate.Turn, initial func(context.Context) ([]sessionfs.Initial, error),
 ) *sessionfs.FS {

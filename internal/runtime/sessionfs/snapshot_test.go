@@ -24,7 +24,9 @@ func deleted(path string) Change          { return Change{Path: path, Deleted: t
 // Rules: FS-01, FS-05.
 func TestChangesOfASnapshotAreMadeTogether(t *testing.T) {
 	initial := []Initial{
-		{Path: "/a", Content: "a"}, {Path: "/d/e/f", Content: "f"}, {Path: "/locked/x", Content: "x", ReadOnly: true},
+		{Path: "/a", Content: "a"},
+		{Path: "/d/e/f", Content: "f"},
+		{Path: "/locked/x", Content: "x", ReadOnly: true},
 		{Path: "/bin", Content: "AP8=", Encoding: Base64},
 	}
 	all := []string{"/a", "/bin", "/d", "/d/e", "/d/e/f", "/locked", "/locked/x"}
@@ -36,23 +38,30 @@ func TestChangesOfASnapshotAreMadeTogether(t *testing.T) {
 	}{
 		"nothing":                  {nil, all, ""},
 		"a file below directories": {[]Change{written("/n/m", "x")}, append(slices.Clone(all), "/n", "/n/m"), ""},
-		"a directory":              {[]Change{{Path: "/n", Dir: true}, {Path: "/d", Dir: true}}, append(slices.Clone(all), "/n"), ""},
-		"a directory is deleted":   {[]Change{deleted("/d")}, []string{"/a", "/bin", "/locked", "/locked/x"}, ""},
+		"a directory": {
+			[]Change{{Path: "/n", Dir: true}, {Path: "/d", Dir: true}}, append(slices.Clone(all), "/n"), "",
+		},
+		"a directory is deleted": {[]Change{deleted("/d")}, []string{"/a", "/bin", "/locked", "/locked/x"}, ""},
 		"a file becomes a directory": {
 			[]Change{deleted("/a"), written("/a/b", "x")}, slices.Insert(slices.Clone(all), 1, "/a/b"), "",
 		},
 		"a directory becomes a file": {
 			[]Change{deleted("/d/e/f"), deleted("/d/e"), written("/d/e", "x")},
-			[]string{"/a", "/bin", "/d", "/d/e", "/locked", "/locked/x"}, "",
+			[]string{"/a", "/bin", "/d", "/d/e", "/locked", "/locked/x"},
+			"",
 		},
 		"what does not exist is deleted": {[]Change{deleted("/n")}, all, ""},
-		"a read-only file is written":    {[]Change{written("/b", "x"), written("/locked/x", "y")}, all, "/locked/x is read-only."},
-		"a read-only file is deleted":    {[]Change{written("/b", "x"), deleted("/locked")}, all, "/locked/x is read-only."},
-		"a directory is written":         {[]Change{written("/b", "x"), written("/d", "y")}, all, "/d is a directory."},
-		"a file is above":                {[]Change{written("/b", "x"), written("/a/b", "y")}, all, "/a is a file"},
-		"a path leads upwards":           {[]Change{written("/b", "x"), written("/../b", "y")}, all, `".."`},
-		"the root":                       {[]Change{written("/b", "x"), deleted("/")}, all, "The root"},
-		"a file is too large":            {[]Change{written("/b", "x"), written("/c", strings.Repeat("x", 600<<10))}, all, "614400 bytes"},
+		"a read-only file is written": {
+			[]Change{written("/b", "x"), written("/locked/x", "y")}, all, "/locked/x is read-only.",
+		},
+		"a read-only file is deleted": {[]Change{written("/b", "x"), deleted("/locked")}, all, "/locked/x is read-only."},
+		"a directory is written":      {[]Change{written("/b", "x"), written("/d", "y")}, all, "/d is a directory."},
+		"a file is above":             {[]Change{written("/b", "x"), written("/a/b", "y")}, all, "/a is a file"},
+		"a path leads upwards":        {[]Change{written("/b", "x"), written("/../b", "y")}, all, `".."`},
+		"the root":                    {[]Change{written("/b", "x"), deleted("/")}, all, "The root"},
+		"a file is too large": {
+			[]Change{written("/b", "x"), written("/c", strings.Repeat("x", 600<<10))}, all, "614400 bytes",
+		},
 	} {
 		s := newSite(t, initial...)
 		err := s.snapshot().Commit(t.Context(), s.cause(), test.changes)

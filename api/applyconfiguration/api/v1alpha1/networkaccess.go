@@ -10,8 +10,9 @@ import (
 // with apply.
 //
 // NetworkAccess lists the network destinations that the tools of a Turn may reach. It restricts HTTP tools,
-// redirects included, and calls of the tools of MCPServers. The manager cannot restrict the connections of a Job: if a list is in effect, a Tool with a job
-// must have network None, or be exempt. The patterns of allowed and blocked have at most 8192 bytes together.
+// redirects included, and calls of the tools of MCPServers. The manager cannot restrict the connections of a Job: if a
+// list is in effect, a Tool with a job must have network None, or be exempt. The patterns of allowed and blocked have
+// at most 8192 bytes together.
 type NetworkAccessApplyConfiguration struct {
 	// allowed lists the only destinations that may be reached. A host matches any scheme, port and path. A URL prefix
 	// is compared character by character, without a default port; one with a path does not match URLs whose path can be

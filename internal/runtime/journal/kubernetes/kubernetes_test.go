@@ -60,7 +60,8 @@ func TestAnEntryIsOwnedByItsSessionAndNamedByItsOrdinal(t *testing.T) {
 		t.Fatalf("the name is %q", name)
 	}
 	var got v1alpha1.JournalEntry
-	if err := apiserver.NewClient(t, config).Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, &got); err != nil {
+	key := client.ObjectKey{Namespace: "default", Name: name}
+	if err := apiserver.NewClient(t, config).Get(t.Context(), key, &got); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.OwnerReferences) != 1 || len(got.Labels) != 0 || len(got.Finalizers) != 0 {
