@@ -65,7 +65,6 @@ func TestAnotherProcessRunsTheHooksAfterAJobAgain(t *testing.T) {
 	close(h.release)
 	next := w.manager(0)
 	next.Steps.Hooks.CEL = h
-	h.began = nil
 	next.until("its end", func() bool { return queue.Finished(w.turn()) })
 	if told := w.resultText("look"); told != "rewritten" || len(h.ran) != 2 || w.starts("look") != 1 {
 		t.Errorf("the model reads %q after %d runs and %d starts", told, len(h.ran), w.starts("look"))
