@@ -34,7 +34,9 @@ var _ = Describe("A Turn of a model that reasons", func() {
 			for i := range 2 {
 				create(ctx, builder.ToolResult(fmt.Sprintf("ann-%d", i), fmt.Sprintf("1-%d", i)).In(namespace).Result("yes").Obj())
 			}
-			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask"))
+			// Between the two results the first step waits for one ask as well.
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(
+				And(capstantest.WaitForTools("ask"), HaveField("Status.Iteration", int32(2))))
 
 			restartKit()
 			create(ctx, newSteer(namespace, "demo-2", "Hurry."))
