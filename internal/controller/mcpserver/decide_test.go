@@ -28,7 +28,7 @@ func newServer() *v1alpha1.MCPServer {
 
 func succeeded(t *testing.T, s *v1alpha1.MCPServer, when time.Time) attempt {
 	t.Helper()
-	c, err := discovery.Select([]mcp.Tool{{Name: "find"}}, nil, inputschema.NewValidator())
+	c, err := discovery.Select([]mcp.Tool{{Name: "find"}}, nil, nil, inputschema.NewValidator())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,8 +58,15 @@ func (e *Executor) Run(ctx context.Context, c hook.Call) hook.Outcome {
 	case response.More:
 		return hook.Fail("the response has more than %d bytes", hook.MaxOutputBytes)
 	default:
-		return hook.Parse(hook.Output{Stdout: string(response.Body)})
+		return hook.Parse(hook.Output{Stdout: credential.RedactText(string(response.Body), secretOf(request))})
 	}
+}
+
+// secretOf returns the headers of a request with the values of Secrets: a server may echo them.
+func secretOf(r egress.Request) http.Header {
+	secret := r.Secret.Clone()
+	secret.Del(headerIdempotencyKey)
+	return secret
 }
 
 func (e *Executor) request(ctx context.Context, c hook.Call) (egress.Request, error) {

@@ -220,3 +220,15 @@ func TestAWebhookEndsInTime(t *testing.T) {
 		t.Errorf("it yields %q after %v", got, time.Since(begin))
 	}
 }
+
+func TestTheValuesOfSecretsAreRemovedFromResponses(t *testing.T) {
+	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+		_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		fmt.Fprintf(w, `{"decision":"block","reason":"%s for %s"}`, token, r.Header.Get("Idempotency-Key"))
+	})
+	e := local(map[string]*corev1.Secret{"ns/token": {Data: map[string][]byte{"token": []byte("Bearer s3cret-token")}}})
+	got := e.Run(t.Context(), call(s, hook.Header{Name: "Authorization", SecretName: "token", SecretKey: "token"}))
+	if want := "[redacted] for t/2/pre_tool_use/1-0/session:w"; got.Decision != hook.Block || got.Reason != want {
+		t.Errorf("the outcome is %+v, want the reason %s", got, want)
+	}
+}

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -55,9 +57,10 @@ type Catalog struct {
 // ErrTooLarge reports more tools than an MCPServer may have, or larger definitions.
 var ErrTooLarge = errors.New("too many tools, or definitions of them that are too large")
 
-// Select returns the catalog of the tools that a filter selects. A tool that cannot be used is left out.
+// Select returns the catalog of the tools that a filter selects. A tool that cannot be used is left out. The values of
+// secret, the headers that the server was sent, are removed from all texts.
 func Select(
-	listed []mcp.Tool, filter *v1alpha1.MCPToolFilter, schemas readiness.SchemaChecker,
+	listed []mcp.Tool, filter *v1alpha1.MCPToolFilter, secret http.Header, schemas readiness.SchemaChecker,
 ) (*Catalog, error) {
 	c := &Catalog{}
 	left := 0
@@ -65,10 +68,15 @@ func Select(
 		if !definition.Selected(filter, t.Name) {
 			continue
 		}
-		if why := c.add(t, schemas); why != "" {
+		shown := withoutSecret(t, secret)
+		why := "its name has the value of a Secret"
+		if shown.Name == t.Name {
+			why = c.add(shown, schemas)
+		}
+		if why != "" {
 			left++
 			if left <= maxNamed {
-				c.LeftOut = append(c.LeftOut, strconv.Quote(excerpt.Of(t.Name, 64))+" ("+why+")")
+				c.LeftOut = append(c.LeftOut, strconv.Quote(excerpt.Of(shown.Name, 64))+" ("+why+")")
 			}
 		}
 	}
@@ -81,6 +89,15 @@ func Select(
 			len(c.entries), c.Bytes(), MaxTools, MaxBytes)
 	}
 	return c, nil
+}
+
+// withoutSecret returns a tool without the values of secret headers: a server may echo them.
+func withoutSecret(t mcp.Tool, secret http.Header) mcp.Tool {
+	t.Name = credential.RedactText(t.Name, secret)
+	t.Title = credential.RedactText(t.Title, secret)
+	t.Description = credential.RedactText(t.Description, secret)
+	t.InputSchema = credential.Redact(t.InputSchema, secret)
+	return t
 }
 
 // add adds a tool, or returns why it cannot be used.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -66,10 +67,10 @@ func (d Discoverer) Discover(ctx context.Context, server *v1alpha1.MCPServer) (F
 	defer cancel()
 	listing, err := mcp.List(ctx, d.Egress, mcp.Server{URL: spec.URL, Header: plain, Secret: secret})
 	if err == nil {
-		return d.found(listing, spec.ToolFilter), nil
+		return d.found(listing, spec.ToolFilter, secret), nil
 	}
 	f := Finding{Asked: true, Reason: v1alpha1.ReasonDiscoveryFailed}
-	problem := excerpt.Of(string(credential.Redact([]byte(err.Error()), secret)), 512)
+	problem := excerpt.Of(credential.RedactText(err.Error(), secret), 512)
 	f.Message = "The tools of the server are not known: " + problem + ". Check url and headers, and the server."
 	if large := (*mcp.TooLargeError)(nil); errors.As(err, &large) {
 		f.Reason = v1alpha1.ReasonDefinitionsTooLarge
@@ -77,9 +78,9 @@ func (d Discoverer) Discover(ctx context.Context, server *v1alpha1.MCPServer) (F
 	return f, nil
 }
 
-// found returns the finding about the tools that a server has listed.
-func (d Discoverer) found(listing mcp.Listing, filter *v1alpha1.MCPToolFilter) Finding {
-	catalog, err := Select(listing.Tools, filter, d.Schemas)
+// found returns the finding about the tools that a server has listed, which was sent secret.
+func (d Discoverer) found(listing mcp.Listing, filter *v1alpha1.MCPToolFilter, secret http.Header) Finding {
+	catalog, err := Select(listing.Tools, filter, secret, d.Schemas)
 	if err != nil {
 		return Finding{
 			Asked: true, Reason: v1alpha1.ReasonDefinitionsTooLarge,

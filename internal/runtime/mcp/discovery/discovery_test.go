@@ -41,7 +41,7 @@ func TestToolsThatCannotBeUsedAreLeftOut(t *testing.T) {
 		listed("new\nline", object), listed(strings.Repeat("n", 129), object), listed("list", `{"type":"array"}`),
 		listed("large", `{"type":"object","title":"`+strings.Repeat("x", inputschema.MaxBytes)+`"}`),
 		listed("outside", `{"type":"object","$ref":"https://example.org/schema"}`), listed("out", object),
-	}, &v1alpha1.MCPToolFilter{Exclude: []v1alpha1.MCPToolPattern{"out"}}, inputschema.NewValidator())
+	}, &v1alpha1.MCPToolFilter{Exclude: []v1alpha1.MCPToolPattern{"out"}}, nil, inputschema.NewValidator())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,17 +67,17 @@ func TestTheToolsOfAServerAreBounded(t *testing.T) {
 		large = append(large, listed(fmt.Sprint("t", i), schema))
 	}
 	for name, tools := range map[string][]mcp.Tool{"many": many, "large": large} {
-		_, err := discovery.Select(tools, nil, inputschema.NewValidator())
+		_, err := discovery.Select(tools, nil, nil, inputschema.NewValidator())
 		if !errors.Is(err, discovery.ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := discovery.Select(many[1:], nil, inputschema.NewValidator()); err != nil {
+	if _, err := discovery.Select(many[1:], nil, nil, inputschema.NewValidator()); err != nil {
 		t.Error(err)
 	}
 	long := listed("long", object)
 	long.Description = strings.Repeat("ä", 4096)
-	c, err := discovery.Select([]mcp.Tool{long}, nil, inputschema.NewValidator())
+	c, err := discovery.Select([]mcp.Tool{long}, nil, nil, inputschema.NewValidator())
 	if err != nil || len(c.Texts()["long"].Description) > 4096 {
 		t.Errorf("the description has %d bytes, %v", len(c.Texts()["long"].Description), err)
 	}
@@ -86,7 +86,7 @@ func TestTheToolsOfAServerAreBounded(t *testing.T) {
 // Rules: MCP-02.
 func TestAnotherDefinitionHasAnotherDigest(t *testing.T) {
 	digest := func(tool mcp.Tool) string {
-		c, err := discovery.Select([]mcp.Tool{tool}, nil, inputschema.NewValidator())
+		c, err := discovery.Select([]mcp.Tool{tool}, nil, nil, inputschema.NewValidator())
 		if err != nil || len(c.Tools()) != 1 {
 			t.Fatal(c, err)
 		}
@@ -129,7 +129,7 @@ func TestDefinitionsAreStoredOnceForEachChange(t *testing.T) {
 	for round := range 40 {
 		// Large, so that it is not a part of the index.
 		tool := listed("a", `{"type":"object","title":"`+strings.Repeat("x", 8000)+fmt.Sprint(round/2)+`"}`)
-		c, err := discovery.Select([]mcp.Tool{tool}, nil, inputschema.NewValidator())
+		c, err := discovery.Select([]mcp.Tool{tool}, nil, nil, inputschema.NewValidator())
 		if err != nil {
 			t.Fatal(err)
 		}

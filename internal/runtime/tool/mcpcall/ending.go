@@ -28,7 +28,7 @@ func Ended(
 		return tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonToolError,
 			"The tool asked for input of a user, which cannot be given. Call it with all that it needs in its arguments."))
 	}
-	text := string(credential.Redact([]byte(answer.Text), secret))
+	text := credential.RedactText(answer.Text, secret)
 	if answer.IsError {
 		return tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonToolError, shortened(text, "The tool failed.")))
 	}
@@ -49,7 +49,7 @@ func failed(call v1alpha1.ToolCall, timeout time.Duration, secret http.Header, e
 	}
 	switch {
 	case e.Rejected != "":
-		text := string(credential.Redact([]byte(e.Rejected), secret))
+		text := credential.RedactText(e.Rejected, secret)
 		return tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonServerError,
 			"The server responded with an error: "+shortened(text, "it has no text.")))
 	case e.Status != 0:
@@ -79,7 +79,7 @@ func notCalled(call v1alpha1.ToolCall, timeout time.Duration, secret http.Header
 		before.Reason = egress.ReasonTimeout
 	case e.Rejected != "":
 		before.Reason, before.Text = egress.ReasonUntrusted,
-			"the server refused the connection: "+string(credential.Redact([]byte(result.Head(e.Rejected, 512)), secret))
+			"the server refused the connection: "+result.Head(credential.RedactText(e.Rejected, secret), 512)
 	case e.Status/100 == 4:
 		before.Reason = egress.ReasonUntrusted
 	case e.Request != nil && e.Request.Reason == egress.ReasonRedirect:

@@ -59,6 +59,15 @@ func said(status int, body string) http.HandlerFunc {
 	}
 }
 
+// refusing refuses the handshake with an error in which the Authorization header is cut.
+func refusing(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	var message struct{ ID json.RawMessage }
+	_ = json.NewDecoder(r.Body).Decode(&message)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"%s%s"}}`, message.ID,
+		strings.Repeat("-", 495), r.Header.Get("Authorization"))
+}
+
 func texts(text string, isError bool) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, IsError: isError}
 }
@@ -115,6 +124,10 @@ func TestEachEndingOfACallIsToldApart(t *testing.T) {
 				http.Redirect(w, r, "https://127.0.0.1:1", http.StatusFound)
 			},
 			"make", nil, notExecuted, v1alpha1.ToolCallReasonConnectionFailed, "redirects its requests", notExecuted,
+		},
+		"a secret in a refused handshake": {
+			refusing, "make", nil, notExecuted, v1alpha1.ToolCallReasonConnectionFailed, "refused the connection",
+			notExecuted,
 		},
 		"a forbidden url": {
 			answering(nil), "make", forbidden, notExecuted, v1alpha1.ToolCallReasonNetworkAccessDenied,
