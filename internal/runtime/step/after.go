@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
@@ -72,18 +73,21 @@ func returned(outcome tool.Outcome) hook.Returned {
 	if outcome.Result != nil {
 		text = *outcome.Result
 	}
-	var composite any
-	if json.Unmarshal([]byte(text), &composite) == nil {
-		switch composite.(type) {
-		case map[string]any, []any:
-			return hook.Returned{Result: json.RawMessage(text)}
-		}
+	if isComposite(text) {
+		return hook.Returned{Result: json.RawMessage(text)}
 	}
 	encoded, err := json.Marshal(text)
 	if err != nil {
 		return hook.Returned{}
 	}
 	return hook.Returned{Result: encoded}
+}
+
+// isComposite reports whether a text is a JSON object or an array. Nothing is decoded: the values of a short text can
+// take much memory.
+func isComposite(text string) bool {
+	start := strings.TrimLeft(text, " \t\r\n")
+	return start != "" && (start[0] == '{' || start[0] == '[') && json.Valid([]byte(text))
 }
 
 // changed is an outcome as hooks have left it. A call that has failed stays one that has failed: a result that hooks

@@ -125,3 +125,28 @@ func TestHooksAfterACallThatAreStoppedLeaveNoOutcome(t *testing.T) {
 		t.Error("hooks of another event run after the call")
 	}
 }
+
+func TestAResultIsNotDecodedForTheHooksAfterACall(t *testing.T) {
+	for name, c := range map[string]struct {
+		text      string
+		composite bool
+	}{
+		"many arrays": {"[" + strings.Repeat("[],", 20_000) + "[]]", true},
+		"deep arrays": {strings.Repeat("[", 9000) + strings.Repeat("]", 9000), true},
+		"indented":    {"\n\t {\"a\": 1}\n", true},
+		"cut":         {"[" + strings.Repeat("[],", 20_000), false},
+		"two values":  {"{} {}", false},
+		"nothing":     {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outcome := tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Result: &c.text}
+			var got hook.Returned
+			if allocations := testing.AllocsPerRun(1, func() { got = returned(outcome) }); allocations > 100 {
+				t.Errorf("%v allocations", allocations)
+			}
+			if composite := string(got.Result) == c.text; composite != c.composite {
+				t.Errorf("hooks see it as it is: %t, want %t", composite, c.composite)
+			}
+		})
+	}
+}
