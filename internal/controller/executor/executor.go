@@ -5,9 +5,11 @@ import (
 	"errors"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capstan-dev/capstan/internal/runtime/backoff"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
@@ -57,6 +59,10 @@ type Need struct {
 	// Continues marks an activity of a Turn that has begun: it comes before those of the first steps of its namespace.
 	Continues bool
 }
+
+// Pauses are those before a failed activity is started again. The work queue cannot back off for an activity that keeps
+// failing: the pass that starts it succeeds, and so resets the backoff.
+var Pauses = backoff.Exponential{First: 100 * time.Millisecond, Factor: 2, Longest: 30 * time.Second}
 
 // Pools are the resources that the activities of all namespaces share. An activity finds its Share with
 // fairshare.FromContext.

@@ -24,6 +24,8 @@ type known struct {
 	failedChecks   int
 	// admitted is the last admission by this process.
 	admitted v1alpha1.ActiveTurn
+	// ending is the last failure of the hooks at the end of a deleted Turn.
+	ending ending
 	// behindSince is when the cache was first found to lag the last own write; zero while it does not.
 	behindSince time.Time
 }

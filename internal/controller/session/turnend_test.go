@@ -2,7 +2,9 @@ package session
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -10,6 +12,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	journalmemory "github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -74,6 +78,48 @@ func TestTheHooksAtTheEndOfADeletedTurnRunBeforeItsSessionIsReleased(t *testing.
 	view, err := b.Steps.Log.View(t.Context(), turnstate.JournalOf(b.session()), 0)
 	if err != nil || view.Head != 2 {
 		t.Errorf("the journal is %+v, %v", view, err)
+	}
+}
+
+var errUnreadable = errors.New("the journal cannot be read")
+
+// unreadable is a journal that cannot be read.
+type unreadable struct{ journal.Store }
+
+func (unreadable) Get(context.Context, journal.Session, int64) (*v1alpha1.JournalEntrySpec, error) {
+	return nil, errUnreadable
+}
+
+func TestHooksAtTheEndOfADeletedTurnThatKeepFailingAreSpacedOut(t *testing.T) {
+	b, _, woken := hookedBench(t)
+	b.Steps.Log = journal.New(unreadable{journalmemory.New()}, journal.Options{})
+	last := &journal.Closed{
+		Ordinal: 1, Turn: v1alpha1.JournalTurn{Name: "demo-1", UID: "demo-1"}, Step: 1,
+		Transition: v1alpha1.TurnProgress{Plan: &v1alpha1.TurnPlan{Phase: v1alpha1.PlanPhaseComplete}},
+	}
+	b.known.observe(demoKey, "s1")
+	pass := func() (time.Duration, error) {
+		s := &scope{session: b.session()}
+		s.config.Hooks = []hook.Spec{{ID: "session:report", Event: hook.TurnEnd, CEL: &hook.CEL{Expression: "true"}}}
+		ended, err := b.endHooks(t.Context(), s, last)
+		if ended && err == nil {
+			t.Fatal("the hooks have ended")
+		}
+		return s.requeue, err
+	}
+	for failure := 1; failure <= 12; failure++ {
+		if pause, err := pass(); err != nil || pause != 0 || b.Activities.Len() != 1 {
+			t.Fatalf("failure %d: the start gives %v, %v", failure, pause, err)
+		}
+		<-woken
+		if _, err := pass(); !errors.Is(err, errUnreadable) {
+			t.Fatalf("failure %d: got %v", failure, err)
+		}
+		want := executor.Pauses.After(failure)
+		if pause, err := pass(); err != nil || pause != want || b.Activities.Len() != 0 {
+			t.Fatalf("failure %d: %v, a pause of %v, want %v", failure, err, pause, want)
+		}
+		b.now = b.now.Add(want)
 	}
 }
 

@@ -5,12 +5,11 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/controller/executor"
-	"github.com/capstan-dev/capstan/internal/runtime/backoff"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // pauses are those before a failed activity is retried.
-var pauses = backoff.Exponential{First: 100 * time.Millisecond, Factor: 2, Longest: 30 * time.Second}
+var pauses = executor.Pauses
 
 // pause is the number of consecutive failures of an activity, and when it may be retried.
 type pause struct {
