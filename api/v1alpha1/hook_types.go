@@ -136,7 +136,7 @@ type WebhookHook struct {
 }
 
 // Hook is a program that runs at an event of a Turn. It looks at a message, a tool call or its result, and can rewrite
-// or block it, or is told of the end of the Turn.
+// or block it. At the end of a Turn it is only informed of the end.
 // +kubebuilder:validation:XValidation:rule="[has(self.bash), has(self.cel), has(self.webhook)].exists_one(set, set)",message="exactly one of bash, cel and webhook must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.matcher) || self.event in ['PreToolUse', 'PostToolUse']",message="matcher is for the events PreToolUse and PostToolUse."
 // +kubebuilder:validation:XValidation:rule="!has(self.onError) || self.event != 'TurnEnd'",message="onError is not for the event TurnEnd, whose hooks change nothing."

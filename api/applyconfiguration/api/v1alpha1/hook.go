@@ -11,7 +11,7 @@ import (
 // with apply.
 //
 // Hook is a program that runs at an event of a Turn. It looks at a message, a tool call or its result, and can rewrite
-// or block it, or is told of the end of the Turn.
+// or block it. At the end of a Turn it is only informed of the end.
 type HookApplyConfiguration struct {
 	// name of the hook, unique in the object. Its id is harness/HARNESS:NAME, agent/AGENT:NAME or session:NAME.
 	Name *string `json:"name,omitempty"`
