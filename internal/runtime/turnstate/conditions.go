@@ -16,10 +16,29 @@ import (
 )
 
 // Apply sets the status that a step's entry determines, at the time of that entry. The same entry produces the same
-// status after any crash (invariant 3).
+// status after any crash (invariant 3). Only the pods of calls may be known from status alone: the process that wrote
+// the entry may not have seen that another one had recorded them.
 func Apply(status *v1alpha1.TurnStatus, generation int64, progress v1alpha1.TurnProgress, at metav1.MicroTime) {
+	before := status.ToolCalls
 	status.TurnProgress = *progress.DeepCopy()
+	keepPods(status.ToolCalls, before)
 	SetConditions(status, generation, metav1.NewTime(at.Truncate(time.Second)))
+}
+
+// keepPods adds the recorded pods to the same calls that have none.
+func keepPods(calls, before []v1alpha1.ToolCall) {
+	recorded := map[string]v1alpha1.ToolCall{}
+	for _, call := range before {
+		if call.PodUID != "" {
+			recorded[call.ID] = call
+		}
+	}
+	for i := range calls {
+		call := &calls[i]
+		if was, known := recorded[call.ID]; known && call.PodUID == "" {
+			call.PodUID, call.PodName = was.PodUID, was.PodName
+		}
+	}
 }
 
 // order is that of the conditions in status, however a Turn came to have them.

@@ -1,6 +1,7 @@
 package turnstate
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
@@ -393,5 +395,31 @@ func TestConditionsHaveOneOrder(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
+	}
+}
+
+func TestAnEntryDoesNotHideThePodThatStatusHasRecorded(t *testing.T) {
+	calls := func(pods ...string) []v1alpha1.ToolCall {
+		each := make([]v1alpha1.ToolCall, len(pods))
+		for i, pod := range pods {
+			each[i] = v1alpha1.ToolCall{ID: fmt.Sprintf("1-%d", i), State: v1alpha1.ToolCallStateUnknown}
+			if pod != "" {
+				each[i].PodUID, each[i].PodName = types.UID(pod+"-uid"), pod
+			}
+		}
+		return each
+	}
+	status := &v1alpha1.TurnStatus{TurnProgress: v1alpha1.TurnProgress{ToolCalls: calls("pay", "", "look")}}
+	entry := v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseFailed, Plan: &v1alpha1.TurnPlan{}, ToolCalls: calls("", "", "see")}
+	Apply(status, 1, entry, moment)
+	if want := calls("pay", "", "see"); !reflect.DeepEqual(status.ToolCalls, want) {
+		t.Errorf("the calls are %v, want %v", status.ToolCalls, want)
+	}
+	if !reflect.DeepEqual(entry.ToolCalls, calls("", "", "see")) {
+		t.Error("the calls of the entry have changed")
+	}
+	entry.ToolCalls = []v1alpha1.ToolCall{{ID: "3-0"}}
+	if Apply(status, 1, entry, moment); status.ToolCalls[0].PodUID != "" {
+		t.Errorf("a call of another step is shown in pod %s", status.ToolCalls[0].PodUID)
 	}
 }
