@@ -273,10 +273,10 @@ func (s *stage) direct(
 	return <-end
 }
 
-// settle waits until a process has done all that it can do now.
+// settle waits until a process has done all that it can do now. A slow model call is not the end of it.
 func (s *stage) settle(ctx context.Context, r *run, p *process) {
 	_ = awaitFor(ctx, 20, func() error {
-		if !p.wire.quiet(r.namespace, 150*time.Millisecond) {
+		if !p.wire.quiet(r.namespace, modelLatency+50*time.Millisecond) {
 			return errors.New("requests are in progress")
 		}
 		return nil

@@ -22,8 +22,9 @@ const (
 	leaseDuration = 3 * time.Second
 	renewDeadline = 2 * time.Second
 	retryPeriod   = 200 * time.Millisecond
-	// lastMoment is how long a process still acts once it knows that it leads no longer.
-	lastMoment = 300 * time.Millisecond
+	// lastMoment is how long a process still acts once it knows that it leads no longer. A manager ends at once then. It
+	// is too short for a second call of a slow model: those that a process begins beside its successor are paid twice.
+	lastMoment = modelLatency / 2
 	// managerContainer is the name of the manager's container.
 	managerContainer = "manager"
 )

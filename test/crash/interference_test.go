@@ -300,9 +300,12 @@ func thinking(text string, steps ...[]string) v1alpha1.Simulation {
 	}
 }
 
+// modelLatency is how long a slow model takes to respond.
+const modelLatency = 200 * time.Millisecond
+
 // slowly makes a model take its time.
 func slowly(s v1alpha1.Simulation) v1alpha1.Simulation {
-	s.Latency = &metav1.Duration{Duration: 200 * time.Millisecond}
+	s.Latency = &metav1.Duration{Duration: modelLatency}
 	return s
 }
 

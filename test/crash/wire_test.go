@@ -213,12 +213,13 @@ func (w *wire) release(namespace string) {
 }
 
 // goOn releases the requests that are held back, unless that has been done: a leader that lost its Lease meanwhile
-// leads in a new term.
+// leads in a new term. The line is not quiet from now on, although the requests have yet to notice.
 func (l *line) goOn() {
 	select {
 	case <-l.released:
 	default:
 		close(l.released)
+		l.last = time.Now()
 	}
 }
 
