@@ -410,7 +410,11 @@ func TestAnEntryDoesNotHideThePodThatStatusHasRecorded(t *testing.T) {
 		return each
 	}
 	status := &v1alpha1.TurnStatus{TurnProgress: v1alpha1.TurnProgress{ToolCalls: calls("pay", "", "look")}}
-	entry := v1alpha1.TurnProgress{Phase: v1alpha1.TurnPhaseFailed, Plan: &v1alpha1.TurnPlan{}, ToolCalls: calls("", "", "see")}
+	entry := v1alpha1.TurnProgress{
+		Phase:     v1alpha1.TurnPhaseFailed,
+		Plan:      &v1alpha1.TurnPlan{},
+		ToolCalls: calls("", "", "see"),
+	}
 	Apply(status, 1, entry, moment)
 	if want := calls("pay", "", "see"); !reflect.DeepEqual(status.ToolCalls, want) {
 		t.Errorf("the calls are %v, want %v", status.ToolCalls, want)
@@ -419,7 +423,8 @@ func TestAnEntryDoesNotHideThePodThatStatusHasRecorded(t *testing.T) {
 		t.Error("the calls of the entry have changed")
 	}
 	entry.ToolCalls = []v1alpha1.ToolCall{{ID: "3-0"}}
-	if Apply(status, 1, entry, moment); status.ToolCalls[0].PodUID != "" {
+	Apply(status, 1, entry, moment)
+	if status.ToolCalls[0].PodUID != "" {
 		t.Errorf("a call of another step is shown in pod %s", status.ToolCalls[0].PodUID)
 	}
 }
