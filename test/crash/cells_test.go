@@ -154,6 +154,7 @@ func (s *stage) play(ctx context.Context, played *cell, want undisturbed) (struc
 	go func() { end <- r.play(playing, due) }()
 	err = s.direct(ctx, c, r, leaders, due, end)
 	if struck = r.isStruck(c, leaders); !struck {
+		verbose("not all faults came", played)
 		r.replaceMissed(played, leaders, want)
 	}
 	return struck, r.judge(ctx, want, c, leaders, err)
@@ -194,20 +195,27 @@ func (s *stage) playUntilBefallen(ctx context.Context, c cell, want undisturbed)
 	return 0, nil
 }
 
-// replaceMissed moves strikes whose request did not come to requests that came.
+// replaceMissed moves strikes whose request did not come to requests that came. Where a leader found nothing left to
+// do, the one before it is struck earlier.
 func (r *run) replaceMissed(c *cell, leaders []*process, want undisturbed) {
 	c.strikes, c.streams.nth = slices.Clone(c.strikes), min(c.streams.nth, 1)
-	for i, p := range leaders {
-		if i >= len(c.strikes) || slices.Contains([]fate{pass, chaos}, c.strikes[i].fate) || p.wire.struck(r.namespace) {
+	for i := range c.strikes {
+		at := &c.strikes[i]
+		if slices.Contains([]fate{pass, chaos}, at.fate) || (i < len(leaders) && leaders[i].wire.struck(r.namespace)) {
 			continue
 		}
-		at := &c.strikes[i]
-		came := p.wire.counted(r.namespace, at.kind)
+		var came []string
+		if i < len(leaders) {
+			came = leaders[i].wire.counted(r.namespace, at.kind)
+		}
 		if i == 0 {
 			planned := [][]string{want.writes, want.reads}[at.kind][at.nth-1]
 			for len(came) > 0 && came[len(came)-1] != planned {
 				came = came[:len(came)-1]
 			}
+		} else if len(came) == 0 {
+			before := &c.strikes[i-1]
+			before.nth = max(before.nth-1, 1)
 		}
 		at.nth = min(at.nth, max(len(came), 1))
 	}
