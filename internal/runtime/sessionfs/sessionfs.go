@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -90,13 +91,19 @@ func (fs *FS) Seed(ctx context.Context) (*record.Index, error) {
 	if err != nil || x.Revision > 0 || fs.initial == nil {
 		return x, err
 	}
-	files, err := fs.initial(ctx)
-	if err != nil || len(files) == 0 {
-		return x, err
-	}
+	var files []Initial
+	// They are read with the place of the operation, of which each namespace has its share.
+	read := sync.OnceValue(func() error {
+		var err error
+		files, err = fs.initial(ctx)
+		return err
+	})
 	_, err = fs.store.Update(ctx, fs.scope, seeding, func(_ context.Context, x *record.Index) (*record.Operation, error) {
 		if x.Revision > 0 {
 			return nil, nil
+		}
+		if err := read(); err != nil || len(files) == 0 {
+			return nil, err
 		}
 		return seed(files)
 	})

@@ -1,6 +1,7 @@
 package sessionfs
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
 )
 
@@ -464,5 +467,26 @@ func TestAFullFilesystemSaysSo(t *testing.T) {
 	}
 	if !told(err) || len(s.paths()) != record.MaxKeys {
 		t.Errorf("%d paths: %v", len(s.paths()), err)
+	}
+}
+
+func TestInitialFilesAreReadWithAPlaceOfTheNamespace(t *testing.T) {
+	places := fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 8}})
+	asked := 0
+	files := New(record.New(memory.New(), record.Options{Places: places}), Session{Namespace: "ns", Name: "s", UID: "s1"},
+		func(context.Context) ([]Initial, error) {
+			asked++
+			if held := places.Held().Places; held != 1 {
+				t.Errorf("%d places are held", held)
+			}
+			return []Initial{{Path: "/a", Content: "a"}}, nil
+		})
+	for range 2 {
+		if file, err := files.Read(t.Context(), "/a"); err != nil || file == nil || file.Content != "a" {
+			t.Fatalf("the file is %+v, %v", file, err)
+		}
+	}
+	if held := places.Held().Places; asked != 1 || held != 0 {
+		t.Errorf("asked %d times, and %d places remain", asked, held)
 	}
 }
