@@ -92,7 +92,7 @@ func TestHooksAtAMessage(t *testing.T) {
 			1,
 		},
 		"panic, blocks": {
-			[]string{"block:panic"}, "one", "session:h0 hook session:h0 failed: the hook could not be run: a defect ", 1,
+			[]string{"block:panic"}, "one", "session:h0 hook session:h0 failed: the hook could not be run ", 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,6 +43,36 @@ type Outcome struct {
 	UserMessage string
 	// Patch of a Mutate, as JSON.
 	Patch json.RawMessage
+	// Cause of a Failed is for logs: it may have texts of the API server. It is nil where Reason has all.
+	Cause error
+}
+
+// InternalError is an error of the manager, such as one of the API server. Users read only its text.
+type InternalError struct {
+	text  string
+	cause error
+}
+
+// Internal returns an error with a text for users, and a cause for logs.
+func Internal(text string, cause error) error {
+	return &InternalError{text: text, cause: cause}
+}
+
+// Error implements error. It is the text for users.
+func (e *InternalError) Error() string { return e.text }
+
+// Unwrap returns the cause.
+func (e *InternalError) Unwrap() error { return e.cause }
+
+// FailWith is the outcome of a hook without a decision, because of an error whose text users may read. The cause of an
+// InternalError is kept.
+func FailWith(err error) Outcome {
+	o := Outcome{Decision: Failed, Reason: err.Error()}
+	var internal *InternalError
+	if errors.As(err, &internal) {
+		o.Cause = internal.cause
+	}
+	return o
 }
 
 // Fail is the outcome of a hook without a decision.

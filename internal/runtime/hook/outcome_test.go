@@ -9,7 +9,9 @@ import (
 
 // HOOK-14, in the order of its table, and vector group 15.
 func TestTheOutputOfAScriptIsItsOutcome(t *testing.T) {
-	block := func(reason, message string) Outcome { return Outcome{Block, reason, message, nil} }
+	block := func(reason, message string) Outcome {
+		return Outcome{Decision: Block, Reason: reason, UserMessage: message}
+	}
 	allow := Outcome{Decision: Allow}
 	for name, test := range map[string]struct {
 		output Output

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -78,6 +79,8 @@ type Record struct {
 	Decision Decision `json:"decision"`
 	// Reason of the decision, or the error.
 	Reason string `json:"reason,omitempty"`
+	// Cause of an error, for logs only; it may be nil.
+	Cause error `json:"-"`
 }
 
 // maxReasonBytes bounds the reason of a record, and what a model or a user reads of it.
@@ -152,7 +155,7 @@ func (r *Runner) run(ctx context.Context, s *Spec, o occasion) (Outcome, error) 
 func (r *Runner) execute(ctx context.Context, s *Spec, o occasion) (outcome Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
-			outcome = Fail("the hook could not be run: %v", p)
+			outcome = FailWith(Internal("the hook could not be run", fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
 		}
 	}()
 	executor := r.Executors.of(s)
@@ -220,7 +223,7 @@ func within(ctx context.Context, budget time.Duration) (context.Context, context
 
 // record returns the Record of a hook.
 func record(s *Spec, o Outcome) Record {
-	return Record{Hook: s.ID, Decision: o.Decision, Reason: excerpt.Of(o.Reason, maxReasonBytes)}
+	return Record{Hook: s.ID, Decision: o.Decision, Reason: excerpt.Of(o.Reason, maxReasonBytes), Cause: o.Cause}
 }
 
 // blocked is the refusal of a hook.

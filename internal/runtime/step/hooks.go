@@ -293,9 +293,15 @@ func hookRuns(records []hook.Record) []journal.HookRun {
 
 // logHooks logs what hooks have decided (HOOK-24).
 func logHooks(ctx context.Context, records []hook.Record) {
-	for _, r := range hookRuns(records) {
-		logr.FromContextOrDiscard(ctx).Info("A hook did not allow", "hook", r.Hook, "decision", r.Decision,
-			"reason", r.Reason)
+	logger := logr.FromContextOrDiscard(ctx)
+	for _, r := range records {
+		switch {
+		case r.Decision == hook.Allow:
+		case r.Cause != nil:
+			logger.Error(r.Cause, "A hook could not be run", "hook", r.Hook, "reason", r.Reason)
+		default:
+			logger.Info("A hook did not allow", "hook", r.Hook, "decision", r.Decision, "reason", r.Reason)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -17,8 +18,10 @@ func TestTheDecisionsOfHooksAreLogged(t *testing.T) {
 	logHooks(logr.NewContext(t.Context(), logger), []hook.Record{
 		{Hook: "session:guard", Decision: hook.Block, Reason: "no deletion"},
 		{Hook: "session:quiet", Decision: hook.Allow},
+		{Hook: "session:broken", Decision: hook.Failed, Reason: "no files", Cause: errors.New("etcd: leader changed")},
 	})
-	if len(lines) != 1 || !strings.Contains(lines[0], `"session:guard"`) || !strings.Contains(lines[0], "no deletion") {
+	if len(lines) != 2 || !strings.Contains(lines[0], `"session:guard"`) || !strings.Contains(lines[0], "no deletion") ||
+		!strings.Contains(lines[1], "leader changed") {
 		t.Errorf("the log has %q", lines)
 	}
 }

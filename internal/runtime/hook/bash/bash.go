@@ -8,7 +8,6 @@ package bash
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
@@ -16,17 +15,14 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
-	"github.com/capstan-dev/capstan/internal/runtime/record"
-	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 )
 
 // Processes run scripts: *Pool, and InProcess in tests.
 type Processes interface {
-	// Run runs a script of a namespace. The timeout begins when it has a process. read returns the content of a file of
-	// the Session, by its path as the script sees it. The error is for the author of the hook.
+	// Run runs a script of a namespace. The timeout begins when it has a process. session has the files of the Session;
+	// nil for none. The error is for the author of the hook.
 	Run(
-		ctx context.Context, namespace string, timeout time.Duration, r shell.Request,
-		read func(ctx context.Context, name string) ([]byte, error),
+		ctx context.Context, namespace string, timeout time.Duration, r shell.Request, session shell.Source,
 	) (*shell.Result, error)
 }
 
@@ -43,70 +39,32 @@ func Check(b *hook.Bash) error {
 
 // Run implements hook.Executor.
 func (e *Executor) Run(ctx context.Context, c hook.Call) hook.Outcome {
-	var files *sessionfs.Snapshot
-	if c.Files != nil {
-		var err error
-		if files, err = c.Files.Snapshot(ctx); err != nil {
-			return hook.Fail("reading the files of the Session: %v", err)
-		}
-	}
-	read := func(ctx context.Context, name string) ([]byte, error) {
-		inside, ok := strings.CutPrefix(name, shell.Workspace)
-		if files == nil || !ok {
-			return nil, fmt.Errorf("%s does not exist", name)
-		}
-		return files.Read(ctx, inside)
-	}
-	result, err := e.Processes.Run(ctx, c.Identity.Namespace, c.Spec.TimeoutOrDefault(), request(c, files), read)
-	if err != nil {
-		return hook.Fail("%v", err)
+	files := &workspace{files: c.Files}
+	result, err := e.Processes.Run(ctx, c.Identity.Namespace, c.Spec.TimeoutOrDefault(), request(c), files.source())
+	switch {
+	case files.broken != nil:
+		// The script took the files for unreadable, which may be what its decision comes from.
+		return hook.FailWith(files.broken)
+	case err != nil:
+		return hook.FailWith(err)
 	}
 	outcome := hook.Parse(hook.Output{Stdout: result.Stdout, Stderr: result.Stderr, Exit: result.Exit})
 	if outcome.Decision == hook.Failed {
 		return outcome
 	}
-	if err := commit(ctx, c, files, result.Changes); err != nil {
-		return hook.Fail("writing the files of the script: %v", err)
+	if err := files.commit(ctx, c, result.Changes); err != nil {
+		return hook.FailWith(err)
 	}
 	return outcome
 }
 
 // request is what the process needs to run the script.
-func request(c hook.Call, files *sessionfs.Snapshot) shell.Request {
+func request(c hook.Call) shell.Request {
 	name := payloadPath(c.Spec.ID)
-	r := shell.Request{
+	return shell.Request{
 		Command: c.Spec.Bash.Command, Env: environment(c, name), TimeoutMillis: c.Spec.TimeoutOrDefault().Milliseconds(),
 		Files: []shell.File{{Path: name, Content: c.Payload, Here: true}},
 	}
-	if files == nil {
-		return r
-	}
-	for _, f := range files.Infos() {
-		r.Files = append(r.Files, shell.File{
-			Path: shell.Workspace + f.Path, Dir: f.IsDirectory, ReadOnly: f.IsReadOnly, Size: f.Size,
-		})
-	}
-	return r
-}
-
-// commit makes the changes of a script to the files of its Session.
-func commit(ctx context.Context, c hook.Call, files *sessionfs.Snapshot, changes []shell.Change) error {
-	if len(changes) == 0 {
-		return nil
-	}
-	if files == nil {
-		return fmt.Errorf("the Session has no files: write to %s instead", shell.Home)
-	}
-	all := make([]sessionfs.Change, len(changes))
-	for i, change := range changes {
-		// The process that reports the path has run a script of a tenant.
-		inside, ok := strings.CutPrefix(path.Clean(change.Path), shell.Workspace+"/")
-		if !ok {
-			return fmt.Errorf("%s is not a file of the Session", change.Path)
-		}
-		all[i] = sessionfs.Change{Path: "/" + inside, Deleted: change.Deleted, Dir: change.Dir, Content: change.Content}
-	}
-	return files.Commit(ctx, record.Cause{Step: c.Identity.OpenedAt, Key: "hook/" + c.Key}, all)
 }
 
 // payloadPath is where the script finds the payload (HOOK-12).

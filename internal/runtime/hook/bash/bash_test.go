@@ -53,7 +53,7 @@ func call(command string, env ...hook.Variable) hook.Call {
 // result runs a script and returns its standard output, which a script wraps as the reason of a block.
 func result(t *testing.T, e *Executor, command string) string {
 	t.Helper()
-	out, err := e.Processes.Run(t.Context(), "ns", hook.DefaultTimeout, request(call(command), nil), nil)
+	out, err := e.Processes.Run(t.Context(), "ns", hook.DefaultTimeout, request(call(command)), nil)
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -154,10 +154,7 @@ EOF`: "here\ndoc\n[0]",
 // Rules: HOOK-13.
 func TestNoScriptEscapes(t *testing.T) {
 	e := newExecutor(t)
-	files, err := newFiles(map[string]string{"/f": "content"}).Snapshot(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := newFiles(map[string]string{"/f": "content"})
 	secret := t.TempDir() + "/secret"
 	if err := os.WriteFile(secret, []byte("the secret of the host"), 0o600); err != nil {
 		t.Fatal(err)
@@ -301,8 +298,8 @@ func TestNoScriptEscapes(t *testing.T) {
 				peak := make(chan int64, 1)
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() { peak <- watchMemory(ctx) }()
-				out, err := e.Processes.Run(t.Context(), "ns", c.Spec.Timeout, request(c, files),
-					func(context.Context, string) ([]byte, error) { return []byte("content"), nil })
+				out, err := e.Processes.Run(t.Context(), "ns", c.Spec.Timeout, request(c),
+					&workspace{files: files})
 				took := time.Since(begin)
 				cancel()
 				memory := <-peak

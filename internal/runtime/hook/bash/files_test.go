@@ -2,6 +2,7 @@ package bash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -106,5 +107,91 @@ func TestAScriptThatWasOvertakenWritesNothing(t *testing.T) {
 	}
 	if got := stateOf(t, files); got != "/a=x /b=y" {
 		t.Errorf("it leaves %q", got)
+	}
+}
+
+// refusing are Records whose API server does not respond to some requests.
+type refusing struct {
+	record.Objects
+	read, write error
+}
+
+func (r *refusing) ReadIndex(ctx context.Context, scope record.Scope) (record.Stored, error) {
+	if r.read != nil {
+		return record.Stored{}, r.read
+	}
+	return r.Objects.ReadIndex(ctx, scope)
+}
+
+func (r *refusing) WriteIndex(ctx context.Context, scope record.Scope, index record.Stored) error {
+	if r.write != nil {
+		return r.write
+	}
+	return r.Objects.WriteIndex(ctx, scope, index)
+}
+
+// Rules: HOOK-12, TOOL-05.
+func TestErrorsOfTheAPIServerAreNotShownToAuthorsOfHooks(t *testing.T) {
+	api := errors.New(`Get "https://10.96.0.1:443/apis": etcdserver: leader changed`)
+	for name, c := range map[string]struct {
+		store   refusing
+		command string
+		want    string
+		broken  bool
+	}{
+		"a read":  {refusing{read: api}, `cat notes.md`, "the files of the Session could not be read", true},
+		"a write": {refusing{write: api}, `echo a > a`, "the files of the script could not be written", true},
+		// A guard that finds nothing because it cannot read decides nothing.
+		"a search":           {refusing{read: api}, `grep -q bad notes.md && exit 1; exit 0`, "could not be read", true},
+		"an error of a file": {refusing{}, `printf "%0600000d" 1 > large`, "/large would have 600000 bytes", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.store.Objects = memory.New()
+			files := sessionfs.New(record.New(&c.store, record.Options{}),
+				sessionfs.Session{Namespace: "ns", Name: "s", UID: "s1"}, nil)
+			outcome := newExecutor(t).Run(t.Context(), with(files, "key", c.command))
+			if outcome.Decision != hook.Failed || !strings.Contains(outcome.Reason, c.want) ||
+				strings.Contains(outcome.Reason, "etcd") || strings.Contains(outcome.Reason, "10.96") {
+				t.Errorf("it yields %s: %s", outcome.Decision, outcome.Reason)
+			}
+			if errors.Is(outcome.Cause, api) != c.broken {
+				t.Errorf("the cause is %v", outcome.Cause)
+			}
+		})
+	}
+}
+
+// Rules: FS-03.
+func TestAScriptThatLooksAtNoFilesReadsNone(t *testing.T) {
+	seeded := 0
+	files := sessionfs.New(record.New(memory.New(), record.Options{}),
+		sessionfs.Session{Namespace: "ns", Name: "s", UID: "s1"},
+		func(context.Context) ([]sessionfs.Initial, error) {
+			seeded++
+			return []sessionfs.Initial{{Path: "/notes.md", Content: "one\n"}}, nil
+		})
+	e := newExecutor(t)
+	for _, command := range []string{
+		`:`, `jq -r .event "$CAPSTAN_HOOK_PAYLOAD_PATH"; exit 1`, `[[ -d /workspace && -w . ]] && pwd`,
+		`cd /tmp && echo a > a && cat a && ls`, `mkdir ~/d; cd; ls -a; cat < "$CAPSTAN_HOOK_PAYLOAD_PATH" > /dev/null`,
+	} {
+		if outcome := e.Run(t.Context(), with(files, command, command)); outcome.Cause != nil || seeded != 0 {
+			t.Errorf("%s yields %q, and seeds %d times", command, outcome, seeded)
+		}
+	}
+	for _, command := range []string{
+		`ls`, `cat notes.md`, `echo *`, `[[ -e notes.md ]]`, `echo a >> notes.md`, `rm -f x`, `mkdir d`, `touch t`,
+		`cd /workspace/d`, `cat .hooks/other`, `grep one *`,
+	} {
+		seeded = 0
+		files := sessionfs.New(record.New(memory.New(), record.Options{}),
+			sessionfs.Session{Namespace: "ns", Name: "s", UID: "s1"},
+			func(context.Context) ([]sessionfs.Initial, error) {
+				seeded++
+				return []sessionfs.Initial{{Path: "/notes.md", Content: "one\n"}}, nil
+			})
+		if outcome := e.Run(t.Context(), with(files, command, command)); outcome.Cause != nil || seeded != 1 {
+			t.Errorf("%s yields %q, and seeds %d times", command, outcome, seeded)
+		}
 	}
 }

@@ -14,12 +14,11 @@ type InProcess struct{}
 
 // Run implements Processes.
 func (InProcess) Run(
-	ctx context.Context, _ string, timeout time.Duration, r shell.Request,
-	read func(ctx context.Context, name string) ([]byte, error),
+	ctx context.Context, _ string, timeout time.Duration, r shell.Request, session shell.Source,
 ) (*shell.Result, error) {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	result, err := shell.Run(limited, r, func(name string) ([]byte, error) { return read(limited, name) })
+	result, err := shell.Run(limited, r, session)
 	if err != nil && limited.Err() != nil {
 		return nil, fmt.Errorf("the hook did not end within %d ms", timeout.Milliseconds())
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
 )
 
@@ -97,8 +98,7 @@ func (p *Pool) Close() {
 // Run runs a script in a process of its own. The time begins when it has a place. The error is for the author of the
 // hook.
 func (p *Pool) Run(
-	ctx context.Context, namespace string, timeout time.Duration, r shell.Request,
-	read func(ctx context.Context, name string) ([]byte, error),
+	ctx context.Context, namespace string, timeout time.Duration, r shell.Request, session shell.Source,
 ) (*shell.Result, error) {
 	share, err := p.places.Request(fairshare.Request{
 		Namespace: namespace, Amount: fairshare.Amount{Places: 1},
@@ -119,7 +119,7 @@ func (p *Pool) Run(
 	defer cancel()
 	stop := context.AfterFunc(ctx, c.kill)
 	defer stop()
-	result, err := c.run(ctx, r, read)
+	result, err := c.run(ctx, r, session)
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the hook did not end within %d ms", timeout.Milliseconds())
 	}
@@ -192,14 +192,14 @@ func (p *Pool) start(ctx context.Context) (*process, error) {
 	command.Env, command.Dir = []string{}, "/"
 	in, err := command.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("starting a process for scripts: %w", err)
+		return nil, hook.Internal("a process for scripts could not be started", err)
 	}
 	out, err := command.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("starting a process for scripts: %w", err)
+		return nil, hook.Internal("a process for scripts could not be started", err)
 	}
 	if err := command.Start(); err != nil {
-		return nil, fmt.Errorf("starting a process for scripts: %w", err)
+		return nil, hook.Internal("a process for scripts could not be started", err)
 	}
 	c := &process{command: command, in: in, out: out}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
@@ -245,12 +245,27 @@ func (c *process) end() {
 	})
 }
 
+// reply is the response to a process that needs the files of the Session.
+func reply(ctx context.Context, m shell.Message, session shell.Source) any {
+	if m.List {
+		files, err := session.List(ctx)
+		if err != nil {
+			return shell.Listing{Error: err.Error()}
+		}
+		return shell.Listing{Files: files}
+	}
+	content, err := session.Read(ctx, m.Read)
+	if err != nil {
+		return shell.Content{Error: err.Error()}
+	}
+	return shell.Content{Content: content}
+}
+
 // run sends the script and serves the process until it ends.
-func (c *process) run(
-	ctx context.Context, r shell.Request, read func(ctx context.Context, name string) ([]byte, error),
-) (*shell.Result, error) {
+func (c *process) run(ctx context.Context, r shell.Request, session shell.Source) (*shell.Result, error) {
+	r.NoSession = session == nil
 	if err := shell.Send(c.in, shell.MaxRequestBytes, r); err != nil {
-		return nil, fmt.Errorf("sending the script to its process: %w", err)
+		return nil, hook.Internal("the script could not be sent to its process", err)
 	}
 	for {
 		var m shell.Message
@@ -262,14 +277,9 @@ func (c *process) run(
 			return nil, errors.New(m.Error)
 		case m.Done != nil:
 			return m.Done, nil
-		case m.Read != "":
-			var content shell.Content
-			var err error
-			if content.Content, err = read(ctx, m.Read); err != nil {
-				content = shell.Content{Error: err.Error()}
-			}
-			if err := shell.Send(c.in, shell.MaxRequestBytes, content); err != nil {
-				return nil, fmt.Errorf("sending a file to the process of the script: %w", err)
+		case session != nil && (m.List || m.Read != ""):
+			if err := shell.Send(c.in, shell.MaxRequestBytes, reply(ctx, m, session)); err != nil {
+				return nil, hook.Internal("a file could not be sent to the process of the script", err)
 			}
 		default:
 			return nil, errors.New("the process of the script sent an unknown message")

@@ -47,7 +47,7 @@ func Check(w *hook.Webhook) error {
 func (e *Executor) Run(ctx context.Context, c hook.Call) hook.Outcome {
 	request, err := e.request(ctx, c)
 	if err != nil {
-		return hook.Fail("%v", err)
+		return hook.FailWith(err)
 	}
 	response, err := e.Egress.Do(ctx, request)
 	switch {
@@ -114,8 +114,7 @@ func (e *Executor) secret(ctx context.Context, namespace, name string) (*corev1.
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return nil, nil
 	case err != nil:
-		// The error of the API server is not for the user of a hook.
-		return nil, fmt.Errorf("reading Secret %q failed", name)
+		return nil, hook.Internal(fmt.Sprintf("reading Secret %q failed", name), err)
 	default:
 		return secret, nil
 	}

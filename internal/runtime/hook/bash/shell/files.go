@@ -2,6 +2,7 @@ package shell
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -52,16 +53,31 @@ type fileSystem struct {
 	nodes   map[string]*node
 	deleted map[string]bool
 	written int64
-	// fetch reads the content of a file of the Session.
-	fetch func(name string) ([]byte, error)
-	began time.Time
+	// session has the files of the Session, and listed reports whether they are in nodes, or why they are not. They are
+	// listed when the script needs one: most scripts look at their payload only.
+	session  Source
+	listed   bool
+	unlisted error
+	// running ends with the script.
+	running context.Context //nolint:containedctx // The interfaces of files have none.
+	began   time.Time
 }
 
-func newFileSystem(files []File, fetch func(string) ([]byte, error)) *fileSystem {
-	f := &fileSystem{nodes: map[string]*node{}, deleted: map[string]bool{}, fetch: fetch, began: time.Now()}
+// newFileSystem returns the files of a script, and those of a Session; nil for none.
+func newFileSystem(ctx context.Context, files []File, session Source) *fileSystem {
+	f := &fileSystem{
+		nodes: map[string]*node{}, deleted: map[string]bool{}, running: ctx, session: session, listed: session == nil,
+		began: time.Now(),
+	}
 	for _, dir := range []string{Workspace, Home, scratch, path.Dir(devNull)} {
 		f.addDir(dir)
 	}
+	f.add(files)
+	return f
+}
+
+// add adds files that are not there yet.
+func (f *fileSystem) add(files []File) {
 	for _, file := range files {
 		name := path.Clean("/" + file.Path)
 		if file.Dir {
@@ -69,13 +85,36 @@ func newFileSystem(files []File, fetch func(string) ([]byte, error)) *fileSystem
 			continue
 		}
 		f.addDir(path.Dir(name))
+		if f.nodes[name] != nil {
+			continue
+		}
 		n := &node{readOnly: file.ReadOnly, content: file.Content, remote: !file.Here, size: file.Size}
 		if file.Here {
 			n.size = int64(len(file.Content))
 		}
 		f.nodes[name] = n
 	}
-	return f
+}
+
+// need lists the files of the Session before a path is looked at that may be one of them.
+func (f *fileSystem) need(op, name string) error {
+	if name != Workspace && !strings.HasPrefix(name, Workspace+"/") {
+		return nil
+	}
+	if n := f.nodes[name]; n != nil && !n.dir {
+		return nil
+	}
+	if !f.listed {
+		var files []File
+		if files, f.unlisted = f.session.List(f.running); f.unlisted == nil {
+			f.add(files)
+		}
+		f.listed = true
+	}
+	if f.unlisted != nil {
+		return failed(op, name, f.unlisted)
+	}
+	return nil
 }
 
 func (f *fileSystem) addDir(name string) {
@@ -108,6 +147,11 @@ func (f *fileSystem) stat(name string) (fs.FileInfo, error) {
 	name = path.Clean(name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if name != Workspace {
+		if err := f.need("stat", name); err != nil {
+			return nil, err
+		}
+	}
 	return f.info("stat", name)
 }
 
@@ -137,6 +181,9 @@ func (f *fileSystem) list(name string) ([]fs.DirEntry, error) {
 	name = path.Clean(name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.need("open", name); err != nil {
+		return nil, err
+	}
 	at, err := f.info("open", name)
 	switch {
 	case err != nil:
@@ -170,6 +217,9 @@ func (f *fileSystem) contentOf(name string) ([]byte, error) {
 	if name == devNull {
 		return nil, nil
 	}
+	if err := f.need("open", name); err != nil {
+		return nil, err
+	}
 	at, err := f.info("open", name)
 	switch {
 	case err != nil:
@@ -182,7 +232,7 @@ func (f *fileSystem) contentOf(name string) ([]byte, error) {
 		if n.size > MaxFileBytes {
 			return nil, failed("read", name, fmt.Errorf("the file has more than %d bytes", MaxFileBytes))
 		}
-		if n.content, err = f.fetch(name); err != nil {
+		if n.content, err = f.session.Read(f.running, name); err != nil {
 			return nil, failed("read", name, err)
 		}
 		n.remote, n.size = false, int64(len(n.content))
@@ -220,6 +270,9 @@ func (f *fileSystem) open(name string, flag int) (*handle, error) {
 
 // prepare checks that a file can be written, and creates it if it may.
 func (f *fileSystem) prepare(name string, create bool) error {
+	if err := f.need("open", name); err != nil {
+		return err
+	}
 	n := f.nodes[name]
 	parent := f.nodes[path.Dir(name)]
 	switch {
@@ -276,6 +329,9 @@ func (f *fileSystem) mkdir(name string, parents bool) error {
 	name = path.Clean(name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.need("mkdir", name); err != nil {
+		return err
+	}
 	above := f.nodes[path.Dir(name)]
 	switch n := f.nodes[name]; {
 	case n != nil && n.dir && parents:
@@ -303,6 +359,9 @@ func (f *fileSystem) remove(name string, all bool) error {
 	name = path.Clean(name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if err := f.need("remove", name); err != nil {
+		return err
+	}
 	if _, err := f.info("remove", name); err != nil {
 		return err
 	}

@@ -68,19 +68,11 @@ func serve(in io.Reader, out io.Writer) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.TimeoutMillis)*time.Millisecond)
 	defer cancel()
-	result, err := Run(ctx, r, func(name string) ([]byte, error) {
-		if err := Send(out, MaxReplyBytes, Message{Read: name}); err != nil {
-			return nil, err
-		}
-		var c Content
-		if err := Receive(in, MaxRequestBytes, &c); err != nil {
-			return nil, err
-		}
-		if c.Error != "" {
-			return nil, errors.New(c.Error)
-		}
-		return c.Content, nil
-	})
+	var session Source
+	if !r.NoSession {
+		session = source{in: in, out: out}
+	}
+	result, err := Run(ctx, r, session)
 	if err != nil {
 		return err
 	}
@@ -88,7 +80,7 @@ func serve(in io.Reader, out io.Writer) error {
 }
 
 // Run runs a script in this process. The error is why it has no result.
-func Run(ctx context.Context, r Request, fetch func(string) ([]byte, error)) (*Result, error) {
+func Run(ctx context.Context, r Request, session Source) (*Result, error) {
 	file, err := parse(r.Command)
 	if err != nil {
 		return nil, err
@@ -96,7 +88,7 @@ func Run(ctx context.Context, r Request, fetch func(string) ([]byte, error)) (*R
 	counted(file)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s := &script{files: newFileSystem(r.Files, fetch), stop: stop, texts: map[string]string{}}
+	s := &script{files: newFileSystem(ctx, r.Files, session), stop: stop, texts: map[string]string{}}
 	runner, err := s.runner(r.Env)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the script: %w", err)

@@ -1,8 +1,10 @@
 package shell
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -13,10 +15,12 @@ type Request struct {
 	Command string `json:"command"`
 	// Env are the environment variables, as NAME=value. Of two with the same name the last counts.
 	Env []string `json:"env"`
-	// Files are those of the Session, without content, and what else the script finds, with content.
+	// Files are what the script finds besides the files of the Session.
 	Files []File `json:"files"`
 	// TimeoutMillis is how long the script may run.
 	TimeoutMillis int64 `json:"timeoutMillis"`
+	// NoSession reports that there are no files of a Session.
+	NoSession bool `json:"noSession,omitempty"`
 }
 
 // File is a file or a directory, by its absolute path as the script sees it.
@@ -40,10 +44,20 @@ type Change struct {
 	Content []byte `json:"content,omitempty"`
 }
 
-// Message is what a process sends: that it is ready, that it needs a file, or the end of its script.
+// Source has the files of a Session. It is asked once a script needs them.
+type Source interface {
+	// List describes all files, without content. It is called once, before Read.
+	List(ctx context.Context) ([]File, error)
+	// Read returns the content of a file by its path as the script sees it.
+	Read(ctx context.Context, name string) ([]byte, error)
+}
+
+// Message is what a process sends: that it is ready, that it needs files, or the end of its script.
 type Message struct {
 	// Ready reports that the process is confined and waits for its request.
 	Ready bool `json:"ready,omitempty"`
+	// List asks for the files of the Session, as a Listing.
+	List bool `json:"list,omitempty"`
 	// Read is the path of a file that it needs. It is sent as Content or an error.
 	Read string `json:"read,omitempty"`
 	// Done is the end of the script.
@@ -56,6 +70,12 @@ type Message struct {
 type Content struct {
 	Content []byte `json:"content,omitempty"`
 	Error   string `json:"error,omitempty"`
+}
+
+// Listing describes the files of a Session for a process that has asked for them.
+type Listing struct {
+	Files []File `json:"files,omitempty"`
+	Error string `json:"error,omitempty"`
 }
 
 // Result is what has become of a script.
@@ -109,4 +129,40 @@ func Receive(r io.Reader, limit uint32, message any) error {
 		return fmt.Errorf("decoding a message: %w", err)
 	}
 	return nil
+}
+
+// source asks the other side for the files of the Session. It is used by one caller at a time.
+type source struct {
+	in  io.Reader
+	out io.Writer
+}
+
+// List implements Source.
+func (s source) List(context.Context) ([]File, error) {
+	if err := Send(s.out, MaxReplyBytes, Message{List: true}); err != nil {
+		return nil, err
+	}
+	var l Listing
+	if err := Receive(s.in, MaxRequestBytes, &l); err != nil {
+		return nil, err
+	}
+	if l.Error != "" {
+		return nil, errors.New(l.Error)
+	}
+	return l.Files, nil
+}
+
+// Read implements Source.
+func (s source) Read(_ context.Context, name string) ([]byte, error) {
+	if err := Send(s.out, MaxReplyBytes, Message{Read: name}); err != nil {
+		return nil, err
+	}
+	var c Content
+	if err := Receive(s.in, MaxRequestBytes, &c); err != nil {
+		return nil, err
+	}
+	if c.Error != "" {
+		return nil, errors.New(c.Error)
+	}
+	return c.Content, nil
 }
