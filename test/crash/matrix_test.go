@@ -53,8 +53,8 @@ func cells(base []undisturbed) []cell {
 			// Without its first Job such a conversation has nothing to go on with.
 			needed := (s.drive != nil || s.act != nil) && !slices.Contains(b.writes[:nth-1], "POST jobs")
 			if write == "POST journalentries" || (write == "POST jobs" && !needed) {
-				add(cell{family: familyRequest, strikes: []strike{{writes, nth, forbid}}})
-				add(cell{family: familyRequest, strikes: []strike{{writes, nth, quota}}})
+				add(cell{family: familyRequest, strikes: []strike{{writes, nth, forbid}}, refused: write})
+				add(cell{family: familyRequest, strikes: []strike{{writes, nth, quota}}, refused: write})
 			}
 			takeoverCells(s, nth, len(b.writes)-nth, add)
 		})

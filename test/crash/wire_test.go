@@ -106,6 +106,8 @@ type line struct {
 	isCut bool
 	// released is closed when requests that are held back may go on.
 	released chan struct{}
+	// refused is the only request that the strike hits, from its turn on; empty for whichever has its turn.
+	refused string
 	// full is the time until which the quota of resource is full.
 	full     time.Time
 	resource string
@@ -161,9 +163,16 @@ func (w *wire) arm(namespace string, s strike) {
 		// The process was started again since.
 		l.isCut, l.cut, l.released = false, make(chan struct{}), make(chan struct{})
 	}
-	l.dead = false
+	l.dead, l.refused = false, ""
 	l.strike, l.count, l.seen = s, [2]int{}, [2][]string{}
 	l.random = chaotic(s.nth)
+}
+
+// refuseOnly lets the strike of a namespace hit no other request than this one, if any, as soon as its turn has come.
+func (w *wire) refuseOnly(namespace, request string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.of(namespace).refused = request
 }
 
 // disarm ends the disturbance, releases the requests that are held back, and shows the namespace.
@@ -420,7 +429,7 @@ func (w *wire) fateOf(r *http.Request, t target) (fate, <-chan struct{}) {
 	if l.strike.fate == chaos {
 		return l.chaos(), nil
 	}
-	if l.isCut || l.strike.fate == pass || l.strike.kind != k || l.strike.nth != l.count[k] {
+	if l.isCut || l.strike.fate == pass || l.strike.kind != k || !l.due(r.Method+" "+t.path) {
 		return pass, nil
 	}
 	l.isCut = true
@@ -435,6 +444,15 @@ func (w *wire) fateOf(r *http.Request, t target) (fate, <-chan struct{}) {
 	default:
 	}
 	return l.strike.fate, l.released
+}
+
+// due reports whether the strike hits the request that was counted last.
+func (l *line) due(request string) bool {
+	count := l.count[l.strike.kind]
+	if l.refused != "" {
+		return count >= l.strike.nth && request == l.refused
+	}
+	return count == l.strike.nth
 }
 
 func chaotic(seed int) *rand.Rand { return rand.New(rand.NewPCG(uint64(seed), 0)) }
