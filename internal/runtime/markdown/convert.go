@@ -11,16 +11,22 @@ import (
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark"
 	"github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table"
 	"golang.org/x/net/html"
+
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
 // MaxPageBytes is the longest page.
 const MaxPageBytes = 256 << 10
 
-// concurrent is how many pages are converted at once, by the whole process: each takes some megabytes of memory.
-const concurrent = 2
+// concurrent is how many pages are converted at once, by the whole process: each takes some megabytes of memory. A
+// namespace has one place, so that its pages do not delay those of others.
+const concurrent, perNamespace = 2, 1
 
 // places are held by the conversions in progress.
-var places = make(chan struct{}, concurrent)
+var places = fairshare.NewPool(fairshare.Options{
+	Total:        fairshare.Amount{Places: concurrent},
+	PerNamespace: fairshare.Amount{Places: perNamespace},
+})
 
 // Document is a page in Markdown.
 type Document struct {
@@ -32,15 +38,19 @@ type Document struct {
 	Cut bool
 }
 
-// FromHTML converts a page in UTF-8, of which at most MaxPageBytes are read. Relative addresses belong to base. It
-// waits for a place, and does not end before the conversion does.
-func FromHTML(ctx context.Context, page []byte, base *url.URL) (Document, error) {
-	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
-	case <-ctx.Done():
-		return Document{}, fmt.Errorf("converting the page: %w", context.Cause(ctx))
+// FromHTML converts a page in UTF-8 for a namespace. At most MaxPageBytes of it are read. Relative addresses belong to
+// base. It waits for a place of the namespace, and does not end before the conversion does.
+func FromHTML(ctx context.Context, namespace string, page []byte, base *url.URL) (Document, error) {
+	place, err := places.Request(fairshare.Request{
+		Namespace: namespace, Amount: fairshare.Amount{Places: 1}, Continues: true,
+	})
+	if err == nil {
+		err = place.Wait(ctx)
 	}
+	if err != nil {
+		return Document{}, fmt.Errorf("waiting to convert the page: %w", err)
+	}
+	defer place.Release()
 	t := parse(page[:min(len(page), MaxPageBytes)], base)
 	text, err := newConverter().ConvertNode(t.root())
 	if err != nil {

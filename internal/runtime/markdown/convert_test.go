@@ -2,11 +2,13 @@ package markdown
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/testing/memory"
 )
 
@@ -16,7 +18,7 @@ func convert(t *testing.T, page string) Document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	converted, err := FromHTML(t.Context(), []byte(page), at)
+	converted, err := FromHTML(t.Context(), "ns", []byte(page), at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,19 +114,29 @@ func TestAPageThatIsABombIsHarmless(t *testing.T) {
 	}
 }
 
-func TestAConversionWaitsForAPlace(t *testing.T) {
-	for range concurrent {
-		places <- struct{}{}
+func TestAConversionWaitsForAPlaceOfItsNamespace(t *testing.T) {
+	hold := func(namespace string) *fairshare.Share {
+		place, err := places.Request(fairshare.Request{Namespace: namespace, Amount: fairshare.Amount{Places: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return place
 	}
+	// Pages that take long, and more of them that wait.
+	loud := []*fairshare.Share{hold("loud"), hold("loud"), hold("loud")}
+	if converted := convert(t, "a"); converted.Text != "a" {
+		t.Errorf("the page of another namespace is %+v", converted)
+	}
+	other := hold("other")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := FromHTML(ctx, []byte("a"), nil); err == nil {
-		t.Error("a page is converted without a place")
+	if _, err := FromHTML(ctx, "ns", []byte("a"), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("without a place a page is converted with %v", err)
 	}
-	for range concurrent {
-		<-places
+	for _, place := range append(loud, other) {
+		place.Release()
 	}
-	if converted := convert(t, "a"); converted.Text != "a" {
-		t.Errorf("the page is %+v", converted)
+	if held, waiting := places.Held().Places, places.Waiting(); held != 0 || waiting != 0 {
+		t.Errorf("%d places are held, and %d requests wait", held, waiting)
 	}
 }

@@ -21,8 +21,8 @@ func (Executor) Prepare(_ context.Context, p executor.Process, c executor.Call) 
 		Abandoned: tool.CallAbandoned(),
 		Do: func(ctx context.Context) (tool.Outcome, error) {
 			return builtin.Run(ctx, c.Definition, c.Call, builtin.Call{
-				Arguments: tool.ArgumentsOrEmpty(c.Arguments), Now: p.Clock(), Cause: c.Cause, Files: c.Files,
-				Fetch: fetch(p, c),
+				Namespace: c.Session.Namespace, Arguments: tool.ArgumentsOrEmpty(c.Arguments), Now: p.Clock(),
+				Cause: c.Cause, Files: c.Files, Fetch: fetch(p, c),
 			})
 		},
 	}, nil

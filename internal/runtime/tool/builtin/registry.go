@@ -67,6 +67,8 @@ type Tool struct {
 
 // Call is a call of a built-in tool, with all that the tool may use.
 type Call struct {
+	// Namespace of the Session, for which expensive work counts.
+	Namespace string
 	// Arguments are a JSON object.
 	Arguments string
 	// Now is the time of the call.

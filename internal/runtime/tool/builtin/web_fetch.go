@@ -96,11 +96,11 @@ func fetchPage(ctx context.Context, call Call) (any, error) {
 	case response.Status/100 != 2:
 		return nil, Errorf("The server responded with status %d (%s).", response.Status, http.StatusText(response.Status))
 	}
-	return readPage(ctx, response, asked.Format == "markdown")
+	return readPage(ctx, call.Namespace, response, asked.Format == "markdown")
 }
 
-// readPage returns the text of a response.
-func readPage(ctx context.Context, response *egress.Response, asMarkdown bool) (any, error) {
+// readPage returns the text of a response to a call of a namespace.
+func readPage(ctx context.Context, namespace string, response *egress.Response, asMarkdown bool) (any, error) {
 	if encoding := response.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, Errorf("The server sent the page in the encoding %.32q, which was not requested.", encoding)
 	}
@@ -121,7 +121,7 @@ func readPage(ctx context.Context, response *egress.Response, asMarkdown bool) (
 		Content: string(text), Truncated: response.More,
 	}
 	if asMarkdown && isHTML(mediaType) {
-		converted, err := markdown.FromHTML(ctx, text, response.URL)
+		converted, err := markdown.FromHTML(ctx, namespace, text, response.URL)
 		if err != nil {
 			return nil, err
 		}
