@@ -36,6 +36,22 @@ func (s *Step) Show(call *v1alpha1.ToolCall) bool {
 	return true
 }
 
+// KeepPods adds the pods that an earlier status has recorded to the same calls that have none.
+func KeepPods(calls, before []v1alpha1.ToolCall) {
+	recorded := map[string]v1alpha1.ToolCall{}
+	for _, call := range before {
+		if call.PodUID != "" {
+			recorded[call.ID] = call
+		}
+	}
+	for i := range calls {
+		call := &calls[i]
+		if was, known := recorded[call.ID]; known && call.PodUID == "" {
+			call.PodUID, call.PodName = was.PodUID, was.PodName
+		}
+	}
+}
+
 // Settle records the end of a call, shows it in status, and returns it. It is only "not executed" if no attempt of the
 // call may have started.
 func (s *Step) Settle(call *v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcome {

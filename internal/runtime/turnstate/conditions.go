@@ -21,24 +21,8 @@ import (
 func Apply(status *v1alpha1.TurnStatus, generation int64, progress v1alpha1.TurnProgress, at metav1.MicroTime) {
 	before := status.ToolCalls
 	status.TurnProgress = *progress.DeepCopy()
-	keepPods(status.ToolCalls, before)
+	act.KeepPods(status.ToolCalls, before)
 	SetConditions(status, generation, metav1.NewTime(at.Truncate(time.Second)))
-}
-
-// keepPods adds the recorded pods to the same calls that have none.
-func keepPods(calls, before []v1alpha1.ToolCall) {
-	recorded := map[string]v1alpha1.ToolCall{}
-	for _, call := range before {
-		if call.PodUID != "" {
-			recorded[call.ID] = call
-		}
-	}
-	for i := range calls {
-		call := &calls[i]
-		if was, known := recorded[call.ID]; known && call.PodUID == "" {
-			call.PodUID, call.PodName = was.PodUID, was.PodName
-		}
-	}
 }
 
 // order is that of the conditions in status, however a Turn came to have them.
