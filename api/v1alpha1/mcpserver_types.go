@@ -143,6 +143,11 @@ type MCPServerStatus struct {
 	// lastDiscoveryTime is the time of the last discovery that has succeeded.
 	// +optional
 	LastDiscoveryTime *metav1.Time `json:"lastDiscoveryTime,omitempty"`
+	// discoveredConnection is the start of the SHA-256 of the url and the headers of the spec that the tools were
+	// discovered with. While it is not that of the spec, calls of the tools wait, and so do Turns before they begin.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	DiscoveredConnection string `json:"discoveredConnection,omitempty"`
 	// discoveredTools are the tools of the server that are used, by name. Their definitions are in a Record that the
 	// MCPServer owns.
 	// +optional

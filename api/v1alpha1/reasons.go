@@ -27,6 +27,9 @@ const (
 	ReasonSecretUnusable = "SecretUnusable"
 	// ReasonRoleMissing: the manager may not read the Secret of the Model. Also used for a Turn that waits for it.
 	ReasonRoleMissing = "RoleMissing"
+	// ReasonToolsNotDiscovered: the url or the headers of an MCPServer have changed, and its tools have not been
+	// discovered since. A call of one of them waits.
+	ReasonToolsNotDiscovered = "ToolsNotDiscovered"
 	// ReasonToolNotFound: a referenced Tool does not exist yet.
 	ReasonToolNotFound = "ToolNotFound"
 	// ReasonMCPServerNotFound: a referenced MCPServer does not exist yet.

@@ -75,6 +75,7 @@ func (d *discovered) add(server *v1alpha1.MCPServer, f discovery.Finding, now ti
 		}
 		d.status.DiscoveredTools, d.status.DefinitionBytes = f.Catalog.Tools(), f.Catalog.Bytes()
 		d.status.ProtocolVersion, d.status.LastDiscoveryTime = f.ProtocolVersion, &at
+		definition.SetDiscovered(&d.status, &server.Spec)
 		d.texts = f.Catalog.Texts()
 	}
 	condition.SetReady(&d.status.Conditions, server.Generation, at, f.Reason, f.Message)

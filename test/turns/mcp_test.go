@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	. "github.com/onsi/ginkgo/v2"
@@ -175,6 +176,38 @@ var _ = Describe("The tools of an MCPServer", func() {
 		Expect(kit.Turn(ctx, namespace, "demo-2")()).To(capstantest.HaveToolCall(
 			"mcp_search__find", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged))
 		Expect(mcpCalls(s)).To(HaveLen(1))
+	})
+
+	// Rules: MCP-02.
+	It("are not called at another url before they are discovered there", func(ctx context.Context) {
+		s := newSite(sites.MCPHandler(sites.Stateless, sites.Echo("find")).ServeHTTP)
+		namespace := newNamespace(ctx,
+			builder.Script("Told: {{tool:mcp_search__find}}", builder.Calls("ask-ann"), builder.Calls("mcp_search__find")),
+			builder.ClientTool("ask-ann").Obj())
+		session := builder.Session("demo").In(namespace).Obj()
+		session.Spec.MCPServers = []v1alpha1.LocalReference{{Name: "search"}}
+		server := serverAt(s)
+		server.Namespace = namespace
+		create(ctx, server, session, builder.Turn("demo-1").In(namespace).Input("Find").Obj())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+		change(ctx, server, `{"spec":{"url":"`+s.URL+`/elsewhere"}}`)
+		conditions := func() []metav1.Condition { return session.Status.Conditions }
+		Eventually(readyOf(ctx, namespace, "demo", session, conditions)).Should(And(
+			HavePrefix(v1alpha1.ReasonMCPServerNotReady), ContainSubstring("url or headers have changed")))
+		create(ctx, builder.ToolResult("ann", "1-0").In(namespace).Result("yes").Obj())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(And(
+			HaveField("Status.WaitsFor", ContainElement(And(
+				HaveField("Type", v1alpha1.WaitTypeReference),
+				HaveField("Reason", v1alpha1.ReasonToolsNotDiscovered),
+				HaveField("Message", ContainSubstring(`MCPServer "search"`))))),
+			capstantest.HaveToolCall("mcp_search__find", v1alpha1.ToolCallStatePending, v1alpha1.ReasonToolsNotDiscovered)))
+		Expect(mcpCalls(s)).To(BeEmpty())
+
+		change(ctx, server, `{"spec":{"url":"`+s.URL+`/mcp"}}`)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).WithTimeout(time.Minute).Should(capstantest.HaveSucceeded())
+		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.HaveToolCall(
+			"mcp_search__find", v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonToolChanged))
+		Expect(mcpCalls(s)).To(BeEmpty())
 	})
 
 	It("may return images", func(ctx context.Context) {

@@ -673,6 +673,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: definitionBytes
       type:
         scalar: numeric
+    - name: discoveredConnection
+      type:
+        scalar: string
     - name: discoveredTools
       type:
         list:

@@ -77,7 +77,7 @@ func ToolChanged() predicate.Predicate {
 }
 
 // readinessChanged reports whether an object became ready, or is no longer ready, or a Model or an MCPServer has
-// another reason why it is not.
+// another reason why it is not, or the tools of an MCPServer come from another server.
 func readinessChanged(e event.UpdateEvent) bool {
 	before, after := status.Conditions(e.ObjectOld), status.Conditions(e.ObjectNew)
 	const ready = v1alpha1.ConditionReady
@@ -85,8 +85,12 @@ func readinessChanged(e event.UpdateEvent) bool {
 		return true
 	}
 	_, model := e.ObjectNew.(*v1alpha1.Model)
-	_, server := e.ObjectNew.(*v1alpha1.MCPServer)
-	return (model || server) && explained(before) != explained(after)
+	server, isServer := e.ObjectNew.(*v1alpha1.MCPServer)
+	if old, ok := e.ObjectOld.(*v1alpha1.MCPServer); ok && isServer &&
+		old.Status.DiscoveredConnection != server.Status.DiscoveredConnection {
+		return true
+	}
+	return (model || isServer) && explained(before) != explained(after)
 }
 
 // explained returns the reason and the message of the Ready condition.

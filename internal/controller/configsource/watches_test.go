@@ -29,6 +29,11 @@ func readiness(status metav1.ConditionStatus, message string) []metav1.Condition
 func TestTheChangesThatMatterPass(t *testing.T) {
 	model := &v1alpha1.Model{ObjectMeta: named("m"), Status: v1alpha1.ModelStatus{Conditions: readiness("False", "a")}}
 	tool := &v1alpha1.Tool{ObjectMeta: named("t"), Status: v1alpha1.ToolStatus{Conditions: readiness("False", "a")}}
+	server := &v1alpha1.MCPServer{
+		ObjectMeta: named("s"), Status: v1alpha1.MCPServerStatus{Conditions: readiness("True", "a")},
+	}
+	moved := func(s *v1alpha1.MCPServer) { s.Status.DiscoveredConnection = "another" }
+	asked := func(s *v1alpha1.MCPServer) { s.Status.LastDiscoveryTime = &metav1.Time{} }
 	labelled := func(o client.Object) { o.SetLabels(map[string]string{"team": "a"}) }
 	replaced := func(o client.Object) { o.SetUID("another") }
 	spec := func(o client.Object) { o.SetGeneration(2) }
@@ -57,6 +62,8 @@ func TestTheChangesThatMatterPass(t *testing.T) {
 		"the description of a Tool":   {tool, edited(tool, func(o *v1alpha1.Tool) { spec(o) }), true, false},
 		"a Tool that becomes ready":   {tool, edited(tool, readyTool), true, true},
 		"why a Tool is not ready":     {tool, edited(tool, otherTool), false, false},
+		"a discovery":                 {server, edited(server, asked), false, false},
+		"a discovery somewhere else":  {server, edited(server, moved), true, true},
 		"a Tool that becomes unbound": {tool, edited(tool, func(o *v1alpha1.Tool) { spec(o) }, unbound), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {

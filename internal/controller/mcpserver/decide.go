@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 const (
@@ -58,7 +59,7 @@ func wait(server *v1alpha1.MCPServer, last attempt, now time.Time) time.Duration
 	failed := last.of(server) && last.finding.Reason != v1alpha1.ReasonReady
 	if succeeded := server.Status.LastDiscoveryTime; succeeded != nil {
 		notBefore(succeeded.Add(minInterval))
-		current := server.Status.ObservedGeneration == server.Generation &&
+		current := server.Status.ObservedGeneration == server.Generation && definition.Discovered(server) &&
 			meta.IsStatusConditionTrue(server.Status.Conditions, v1alpha1.ConditionReady)
 		if current && !failed {
 			notBefore(succeeded.Add(interval(server)))
@@ -86,6 +87,7 @@ func apply(server *v1alpha1.MCPServer, last attempt) v1alpha1.MCPServerStatus {
 	if f.Reason == v1alpha1.ReasonReady {
 		next.DiscoveredTools, next.DefinitionBytes = f.Catalog.Tools(), f.Catalog.Bytes()
 		next.ProtocolVersion, next.LastDiscoveryTime = f.ProtocolVersion, &at
+		definition.SetDiscovered(next, &server.Spec)
 	}
 	condition.SetReady(&next.Conditions, last.generation, at, f.Reason, f.Message)
 	next.ObservedGeneration = last.generation

@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 )
 
@@ -56,6 +57,8 @@ func TestWhenAServerIsAskedForItsTools(t *testing.T) {
 	changed := seen(metav1.ConditionTrue)
 	changed.Generation = 2
 	ready := seen(metav1.ConditionTrue)
+	older := seen(metav1.ConditionTrue)
+	older.Status.DiscoveredConnection = ""
 	for name, c := range map[string]struct {
 		server *v1alpha1.MCPServer
 		last   attempt
@@ -69,6 +72,7 @@ func TestWhenAServerIsAskedForItsTools(t *testing.T) {
 		"a changed one":              {changed, succeeded(t, ready, start), time.Minute, 0},
 		"a changed one at once":      {changed, succeeded(t, ready, start), 10 * time.Second, 20 * time.Second},
 		"a changed one of a restart": {changed, attempt{}, 10 * time.Second, 20 * time.Second},
+		"one of an older manager":    {older, attempt{}, time.Minute, 0},
 		"not ready after a restart":  {seen(metav1.ConditionFalse), attempt{}, time.Minute, 0},
 		"after a failure":            {newServer(), failed(newServer(), start, time.Minute), 0, time.Minute},
 		"ready, after a failure": {
@@ -105,6 +109,16 @@ func TestAServerStaysReadyWhileItDoesNotRespondForAShortTime(t *testing.T) {
 		}
 	}
 	s.Generation = 2
+	s.Spec.URL = "https://elsewhere.example.org"
+	if next := apply(s, failed(s, at(time.Minute), time.Minute)); next.DiscoveredConnection !=
+		s.Status.DiscoveredConnection {
+		t.Error("the tools of the earlier url are taken for those of the new one")
+	}
+	moved := s.DeepCopy()
+	moved.Status = apply(s, succeeded(t, s, at(time.Minute)))
+	if definition.Discovered(s) || !definition.Discovered(moved) {
+		t.Errorf("the status is %+v, and then %+v", s.Status, moved.Status)
+	}
 	if next := apply(s, failed(s, at(time.Minute), time.Minute)); meta.IsStatusConditionTrue(next.Conditions,
 		v1alpha1.ConditionReady) {
 		t.Error("a changed server that does not respond is ready")

@@ -89,7 +89,8 @@ func awaitsSecret(call v1alpha1.ToolCall) bool {
 		return false
 	}
 	switch call.Reason {
-	case v1alpha1.ReasonSecretMissing, v1alpha1.ReasonSecretKeyMissing, v1alpha1.ReasonRoleMissing:
+	case v1alpha1.ReasonSecretMissing, v1alpha1.ReasonSecretKeyMissing, v1alpha1.ReasonRoleMissing,
+		v1alpha1.ReasonToolsNotDiscovered:
 		return true
 	default:
 		return false

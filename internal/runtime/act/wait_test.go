@@ -96,6 +96,11 @@ func TestWhenAMissingSecretIsLookedForAgain(t *testing.T) {
 	for range 20 {
 		step.Withhold(&calls[0], missing, now)
 	}
+	moved := *missing
+	if moved.Reason = v1alpha1.ReasonToolsNotDiscovered; !step.Withhold(&calls[0], &moved, now).After(now) ||
+		len(step.Missing(calls)) != 1 {
+		t.Errorf("a call of an MCPServer that has moved is %+v", calls[0])
+	}
 	if next := step.Withhold(&calls[0], missing, now); next.Sub(now) != lastSecretCheck {
 		t.Errorf("the last pause is %v", next.Sub(now))
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 // maxMCPServers is the maximum number of MCPServers of a Session.
@@ -44,6 +45,10 @@ func (r *Resolved) addServerProblems(missing bool, all *Problems) {
 		case server != nil && !missing && presence(server.Status.Conditions) != Usable:
 			all.Add(v1alpha1.ReasonMCPServerNotReady,
 				fmt.Sprintf("MCPServer %q is not ready%s", name, whyNotReady(server.Status.Conditions)))
+		case server != nil && !missing && !definition.Discovered(server):
+			all.Add(v1alpha1.ReasonMCPServerNotReady, fmt.Sprintf(
+				"MCPServer %q is not ready: its url or headers have changed, and its tools have not been discovered since.",
+				name))
 		}
 	}
 	if n := len(r.Effective.MCPServers); n > maxMCPServers && missing {

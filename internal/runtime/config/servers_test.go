@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 // someServer is an MCPServer with a tool, whose server was reached if it has a Ready condition.
@@ -23,6 +24,7 @@ func someServer(name string, ready metav1.ConditionStatus) *v1alpha1.MCPServer {
 			DiscoveredTools:   []v1alpha1.MCPServerTool{{Name: "find", Digest: "d"}},
 		}
 	}
+	definition.SetDiscovered(&s.Status, &s.Spec)
 	return s
 }
 
@@ -91,8 +93,9 @@ func TestAToolOfAServerReplacesABuiltInOneOfItsName(t *testing.T) {
 func TestServersThatCannotBeUsed(t *testing.T) {
 	servers := map[string]*v1alpha1.MCPServer{
 		"fine": someServer("fine", metav1.ConditionTrue), "down": someServer("down", metav1.ConditionFalse),
-		"new": someServer("new", ""),
+		"new": someServer("new", ""), "moved": someServer("moved", metav1.ConditionTrue),
 	}
+	servers["moved"].Spec.URL = "https://elsewhere.example.org"
 	var many []string
 	for i := range 33 {
 		many = append(many, "s"+strings.Repeat("x", i))
@@ -103,9 +106,11 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 		says   string
 		state  DependencyState
 	}{
-		"fine":        {named: []string{"fine"}},
-		"missing":     {[]string{"fine", "gone"}, v1alpha1.ReasonMCPServerNotFound, `"gone"`, DependencyDeleted},
-		"not ready":   {[]string{"down"}, v1alpha1.ReasonMCPServerNotReady, "(Some). Some message.", ""},
+		"fine":      {named: []string{"fine"}},
+		"missing":   {[]string{"fine", "gone"}, v1alpha1.ReasonMCPServerNotFound, `"gone"`, DependencyDeleted},
+		"not ready": {[]string{"down"}, v1alpha1.ReasonMCPServerNotReady, "(Some). Some message.", ""},
+		// A Turn that has begun goes on: only its calls wait.
+		"moved":       {[]string{"moved"}, v1alpha1.ReasonMCPServerNotReady, "url or headers have changed", ""},
 		"not reached": {[]string{"new"}, v1alpha1.ReasonMCPServerNotReady, "See its condition", DependencyNotReady},
 		"too many":    {many, v1alpha1.ReasonTooManyMCPServers, "33 MCPServers", DependencyDeleted},
 	} {

@@ -21,6 +21,9 @@ type MCPServerStatusApplyConfiguration struct {
 	ProtocolVersion *string `json:"protocolVersion,omitempty"`
 	// lastDiscoveryTime is the time of the last discovery that has succeeded.
 	LastDiscoveryTime *metav1.Time `json:"lastDiscoveryTime,omitempty"`
+	// discoveredConnection is the start of the SHA-256 of the url and the headers of the spec that the tools were
+	// discovered with. While it is not that of the spec, calls of the tools wait, and so do Turns before they begin.
+	DiscoveredConnection *string `json:"discoveredConnection,omitempty"`
 	// discoveredTools are the tools of the server that are used, by name. Their definitions are in a Record that the
 	// MCPServer owns.
 	DiscoveredTools []MCPServerToolApplyConfiguration `json:"discoveredTools,omitempty"`
@@ -68,6 +71,14 @@ func (b *MCPServerStatusApplyConfiguration) WithProtocolVersion(value string) *M
 // If called multiple times, the LastDiscoveryTime field is set to the value of the last call.
 func (b *MCPServerStatusApplyConfiguration) WithLastDiscoveryTime(value metav1.Time) *MCPServerStatusApplyConfiguration {
 	b.LastDiscoveryTime = &value
+	return b
+}
+
+// WithDiscoveredConnection sets the DiscoveredConnection field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DiscoveredConnection field is set to the value of the last call.
+func (b *MCPServerStatusApplyConfiguration) WithDiscoveredConnection(value string) *MCPServerStatusApplyConfiguration {
+	b.DiscoveredConnection = &value
 	return b
 }
 

@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
@@ -28,6 +29,15 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	remote := c.Definition.Remote()
 	if remote == nil {
 		return executor.Changed(c.Call, httpcall.Abandoned()), nil
+	}
+	if missing := undiscovered(c.Call.Name, remote); missing != nil {
+		claimed, err := c.Claimed(ctx)
+		if err != nil {
+			return executor.Work{}, fmt.Errorf("looking for the claim of call %s: %w", c.Call.ID, err)
+		}
+		if !claimed {
+			return executor.Work{}, missing
+		}
 	}
 	spec := remote.Server.Spec
 	secrets, err := p.AwaitSecrets(ctx, c, spec.Headers, credential.OfMCPServer)
@@ -56,6 +66,17 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	}, nil
 }
 
+// undiscovered returns what a call waits for if its tool was not discovered where the call would go; nil otherwise.
+func undiscovered(name string, remote *definition.Remote) *act.MissingSecret {
+	if remote.Current() {
+		return nil
+	}
+	return &act.MissingSecret{
+		Tool: name, Reason: v1alpha1.ReasonToolsNotDiscovered, Problem: fmt.Sprintf("The url or headers of MCPServer %q "+
+			"have changed, and its tools have not been discovered since. See its condition Ready.", remote.Server.Name),
+	}
+}
+
 // MissingSecret implements executor.SecretUser.
 func (Executor) MissingSecret(
 	ctx context.Context, p executor.Process, namespace string, d *definition.Definition,
@@ -63,6 +84,9 @@ func (Executor) MissingSecret(
 	remote := d.Remote()
 	if remote == nil {
 		return nil, nil
+	}
+	if missing := undiscovered(d.Name, remote); missing != nil {
+		return missing, nil
 	}
 	_, missing, err := p.ReadSecrets(ctx, namespace, d.Name, remote.Server.Spec.Headers, credential.OfMCPServer)
 	return missing, err

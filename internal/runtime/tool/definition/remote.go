@@ -25,6 +25,15 @@ type Remote struct {
 	Server *v1alpha1.MCPServer
 	// Tool is the name of the tool at the server, and Digest that of its definition there.
 	Tool, Digest string
+	// discovered is the digest of the connection that the definition comes from.
+	discovered string
+}
+
+// Current reports whether the definition comes from where a call goes now. After a change of the url or the headers of
+// the MCPServer it does not, until the tools are discovered again: another server may do something else under the name
+// of the tool.
+func (r *Remote) Current() bool {
+	return r.discovered != "" && r.discovered == connectionDigest(&r.Server.Spec)
 }
 
 // RemoteTexts are the texts of a tool of an MCPServer for the model.
@@ -84,7 +93,9 @@ func ofServer(server *v1alpha1.MCPServer, t v1alpha1.MCPServerTool, size int64) 
 		Source: Source{
 			Kind: KindMCPServer, Name: server.Name, UID: server.UID, Generation: server.Generation,
 		},
-		remote: &Remote{Server: server, Tool: t.Name, Digest: t.Digest},
+		remote: &Remote{
+			Server: server, Tool: t.Name, Digest: t.Digest, discovered: server.Status.DiscoveredConnection,
+		},
 		unread: max(size, 1),
 	}
 	d.digest = sync.OnceValue(func() string { return remoteDigest(d) })
@@ -113,6 +124,17 @@ func remoteDigest(d *Definition) string {
 	r := d.remote
 	return tool.Hash("mcp", connectionDigest(&r.Server.Spec), r.Tool, r.Digest, string(d.SideEffect),
 		string(policy))[:digestDigits]
+}
+
+// SetDiscovered records in the status of an MCPServer that its tools come from the server that its spec names.
+func SetDiscovered(status *v1alpha1.MCPServerStatus, spec *v1alpha1.MCPServerSpec) {
+	status.DiscoveredConnection = connectionDigest(spec)
+}
+
+// Discovered reports whether the tools of an MCPServer come from the server that its spec names.
+func Discovered(server *v1alpha1.MCPServer) bool {
+	discovered := server.Status.DiscoveredConnection
+	return discovered != "" && discovered == connectionDigest(&server.Spec)
 }
 
 // connectionDigest is a hash of what decides where a request to an MCPServer goes and what it carries.

@@ -18,6 +18,7 @@ func searchServer(tools ...string) *v1alpha1.MCPServer {
 		Spec:       v1alpha1.MCPServerSpec{URL: "https://search.example.org/mcp"},
 		Status:     v1alpha1.MCPServerStatus{DefinitionBytes: 1000},
 	}
+	SetDiscovered(&server.Status, &server.Spec)
 	for _, name := range tools {
 		server.Status.DiscoveredTools = append(server.Status.DiscoveredTools,
 			v1alpha1.MCPServerTool{Name: name, Digest: "digest-of-" + name})
@@ -140,6 +141,49 @@ func TestACallIsPinnedToWhatTheServerHasSaidAndToWhereItGoes(t *testing.T) {
 		c.change(server)
 		if got := OfServer(server).Planned(pinned) != nil; got != c.holds {
 			t.Errorf("%s: the call holds: %t", name, got)
+		}
+	}
+}
+
+// Rules: MCP-02.
+func TestAToolIsCurrentWhileItsServerIsTheOneThatHasListedIt(t *testing.T) {
+	plain, long := "yes", strings.Repeat("x", 3000)
+	for name, c := range map[string]struct {
+		change  func(*v1alpha1.MCPServer)
+		current bool
+	}{
+		"nothing":          {func(*v1alpha1.MCPServer) {}, true},
+		"a rule":           {func(s *v1alpha1.MCPServer) { s.Spec.Tools = []v1alpha1.MCPToolRule{{Name: "find"}} }, true},
+		"the url":          {func(s *v1alpha1.MCPServer) { s.Spec.URL += "/v2" }, false},
+		"an older manager": {func(s *v1alpha1.MCPServer) { s.Status.DiscoveredConnection = "" }, false},
+		"a header": {func(s *v1alpha1.MCPServer) {
+			s.Spec.Headers = []v1alpha1.HTTPHeader{{Name: "A", Value: &plain}}
+		}, false},
+		"the Secret of a header": {func(s *v1alpha1.MCPServer) {
+			s.Spec.Headers = []v1alpha1.HTTPHeader{{Name: "A", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "s", Key: "k"}}}
+			SetDiscovered(&s.Status, &s.Spec)
+			s.Spec.Headers[0].SecretKeyRef = &v1alpha1.SecretKeyReference{Name: "other", Key: "k"}
+		}, false},
+		"a large header": {func(s *v1alpha1.MCPServer) {
+			s.Spec.Headers = []v1alpha1.HTTPHeader{{Name: "A", Value: &long}}
+			SetDiscovered(&s.Status, &s.Spec)
+		}, true},
+		"another large header": {func(s *v1alpha1.MCPServer) {
+			s.Spec.Headers = []v1alpha1.HTTPHeader{{Name: "A", Value: &long}}
+			SetDiscovered(&s.Status, &s.Spec)
+			s.Spec.Headers[0].Name = "B"
+		}, false},
+	} {
+		server := searchServer("find")
+		c.change(server)
+		cached := server.DeepCopy()
+		LeaveOutConnection(cached)
+		d := OfServer(cached).Find("mcp_search__find")
+		for _, got := range []bool{Discovered(server), Discovered(cached), d.Remote().Current(),
+			d.WithServer(&v1alpha1.MCPServer{Spec: server.Spec}).Remote().Current()} {
+			if got != c.current {
+				t.Errorf("%s: it is current: %t", name, got)
+			}
 		}
 	}
 }
