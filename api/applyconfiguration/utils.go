@@ -24,6 +24,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AgentSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AgentStatus"):
 		return &apiv1alpha1.AgentStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AgentTool"):
+		return &apiv1alpha1.AgentToolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BashHook"):
 		return &apiv1alpha1.BashHookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CapabilityReference"):
@@ -98,6 +100,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ModelTimeoutsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NetworkAccess"):
 		return &apiv1alpha1.NetworkAccessApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ObjectIdentity"):
+		return &apiv1alpha1.ObjectIdentityApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Origin"):
+		return &apiv1alpha1.OriginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("QueuePosition"):
 		return &apiv1alpha1.QueuePositionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Record"):
@@ -126,6 +132,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SimulatedToolCallsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Simulation"):
 		return &apiv1alpha1.SimulationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SubAgentOrigin"):
+		return &apiv1alpha1.SubAgentOriginApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SubAgentReference"):
+		return &apiv1alpha1.SubAgentReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SubAgentsSummary"):
+		return &apiv1alpha1.SubAgentsSummaryApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SubAgentTotals"):
+		return &apiv1alpha1.SubAgentTotalsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Tool"):
 		return &apiv1alpha1.ToolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolCall"):

@@ -81,7 +81,7 @@ type Usage struct {
 }
 
 // WaitType is the kind of thing that a Turn waits for.
-// +kubebuilder:validation:Enum=Backoff;Reference;Cluster
+// +kubebuilder:validation:Enum=Backoff;Reference;Cluster;SubAgent
 type WaitType string
 
 const (
@@ -93,11 +93,13 @@ const (
 	// WaitTypeCluster: the API server rejects an object that a tool call needs to start. The manager retries until the
 	// call's startTimeout.
 	WaitTypeCluster WaitType = "Cluster"
+	// WaitTypeSubAgent: calls of the Turn run as sub-agents. The Turn continues when they have ended.
+	WaitTypeSubAgent WaitType = "SubAgent"
 )
 
 // TurnWait is one thing that a Turn waits for.
 type TurnWait struct {
-	// type of the wait: Backoff, Reference or Cluster.
+	// type of the wait: Backoff, Reference, Cluster or SubAgent.
 	// +required
 	Type WaitType `json:"type"`
 	// reason of the wait, in CamelCase. It is the reason of the condition Succeeded while the Turn waits.
@@ -145,7 +147,7 @@ type TurnPlan struct {
 }
 
 // ToolExecutor is how a tool runs.
-// +kubebuilder:validation:Enum=Job;HTTP;MCP;Builtin;Client;None
+// +kubebuilder:validation:Enum=Job;HTTP;MCP;Builtin;Client;Agent;None
 type ToolExecutor string
 
 const (
@@ -159,6 +161,8 @@ const (
 	ToolExecutorBuiltin ToolExecutor = "Builtin"
 	// ExecutorClient leaves the tool to the client of the Session, which creates a ToolResult.
 	ToolExecutorClient ToolExecutor = "Client"
+	// ToolExecutorAgent runs the tool as a sub-agent.
+	ToolExecutorAgent ToolExecutor = "Agent"
 	// ToolExecutorNone marks a call that was refused before anything started.
 	ToolExecutorNone ToolExecutor = "None"
 )
@@ -170,7 +174,7 @@ type ToolCallState string
 const (
 	// ToolCallStatePending: the call has not started.
 	ToolCallStatePending ToolCallState = "Pending"
-	// ToolCallStateRunning: the tool's container runs, or its request is in progress.
+	// ToolCallStateRunning: the tool's container or its sub-agent runs, or its request is in progress.
 	ToolCallStateRunning ToolCallState = "Running"
 	// ToolCallStateWaiting: a ToolResult is missing, with a client's result or, with reason Approval, with a decision.
 	ToolCallStateWaiting ToolCallState = "Waiting"
@@ -204,7 +208,7 @@ type ToolCall struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
-	// executor that runs the call: Job, HTTP, MCP, Builtin, Client, or None for a call that was refused.
+	// executor that runs the call: Job, HTTP, MCP, Builtin, Client, Agent, or None for a call that was refused.
 	// +required
 	Executor ToolExecutor `json:"executor"`
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
@@ -272,6 +276,9 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	PodName string `json:"podName,omitempty"`
+	// subAgent is the sub-agent of a call with the executor Agent. It is recorded before its Turn is created.
+	// +optional
+	SubAgent *SubAgentReference `json:"subAgent,omitempty"`
 	// state of the call.
 	// +required
 	State ToolCallState `json:"state"`
@@ -292,6 +299,52 @@ type ToolCall struct {
 	Preview string `json:"preview,omitempty"`
 }
 
+// SubAgentReference is the sub-agent of a call, and its totals once the call has its result.
+type SubAgentReference struct {
+	// name of its Session, and of its Turn.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// sessionUID is the UID of its Session.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	SessionUID types.UID `json:"sessionUID"`
+	// totals of its Turn, those of further sub-agents included.
+	// +optional
+	Totals *SubAgentTotals `json:"totals,omitempty"`
+}
+
+// SubAgentTotals are totals of sub-agents.
+type SubAgentTotals struct {
+	// usage of their model calls.
+	// +optional
+	Usage Usage `json:"usage,omitempty"`
+	// modelCalls is the number of their model calls that have ended.
+	// +optional
+	ModelCalls int32 `json:"modelCalls,omitempty"`
+	// cost of their model calls, one item per currency. It is absent if no call had a price.
+	// +optional
+	// +listType=map
+	// +listMapKey=currency
+	// +kubebuilder:validation:MaxItems=4
+	Cost []Cost `json:"cost,omitempty"`
+	// unpricedModelCalls counts their model calls that cost does not include.
+	// +optional
+	UnpricedModelCalls int32 `json:"unpricedModelCalls,omitempty"`
+}
+
+// SubAgentsSummary counts the calls of a Turn that run as sub-agents, with the totals of those that have ended.
+type SubAgentsSummary struct {
+	// calls is the number of planned calls.
+	// +optional
+	Calls int32 `json:"calls,omitempty"`
+
+	SubAgentTotals `json:",inline"`
+}
+
 // TurnSummary has the totals of a Turn.
 type TurnSummary struct {
 	// usage of all model calls of the Turn.
@@ -310,6 +363,10 @@ type TurnSummary struct {
 	// reported their token usage, or their price is in a fifth currency.
 	// +optional
 	UnpricedModelCalls int32 `json:"unpricedModelCalls,omitempty"`
+	// subAgents has the totals of the Turn's sub-agents, which usage, modelCalls and cost do not include. It is absent
+	// without sub-agents.
+	// +optional
+	SubAgents *SubAgentsSummary `json:"subAgents,omitempty"`
 	// toolCalls is the number of planned tool calls.
 	// +optional
 	ToolCalls int32 `json:"toolCalls,omitempty"`

@@ -118,6 +118,8 @@ const (
 	ReasonClientTools = "ClientTools"
 	// ReasonApproval: the Turn, or the tool call, waits for approval.
 	ReasonApproval = "Approval"
+	// ReasonSubAgent: calls of the Turn run as sub-agents.
+	ReasonSubAgent = "SubAgent"
 	// ReasonNotWaiting: the Turn does not wait for a ToolResult.
 	ReasonNotWaiting = "NotWaiting"
 	// ReasonFinalized: a response that was cut off when the manager stopped was recorded as complete.
@@ -266,6 +268,17 @@ const (
 	ToolCallReasonLogFull = "LogFull"
 	// ToolCallReasonJobGone: the Job of the call no longer exists, and its end was not observed.
 	ToolCallReasonJobGone = "JobGone"
+	// ToolCallReasonNameTaken: the Session or the Turn that the call needs exists already, and is not that of the call.
+	ToolCallReasonNameTaken = "NameTaken"
+	// ToolCallReasonSubAgentFailed: the Turn of the sub-agent has failed.
+	ToolCallReasonSubAgentFailed = "SubAgentFailed"
+	// ToolCallReasonSubAgentCancelled: the Turn of the sub-agent was cancelled.
+	ToolCallReasonSubAgentCancelled = "SubAgentCancelled"
+	// ToolCallReasonSubAgentGone: the Session or the Turn of the sub-agent was deleted before the Turn had ended.
+	ToolCallReasonSubAgentGone = "SubAgentGone"
+	// ToolCallReasonSubAgentLimit: the Turn has used up its sub-agents, the tree of sub-agents is too deep, or the
+	// namespace has too many Turns.
+	ToolCallReasonSubAgentLimit = "SubAgentLimit"
 )
 
 // Reasons why a call has not started yet.

@@ -39,6 +39,7 @@ const (
 
 // SessionSpec is one conversation.
 // +kubebuilder:validation:XValidation:rule="self.harnessRef == oldSelf.harnessRef",message="harnessRef cannot be changed: a conversation keeps its Harness. Create a Session with a new name."
+// +kubebuilder:validation:XValidation:rule="has(self.origin) == has(oldSelf.origin) && (!has(self.origin) || self.origin == oldSelf.origin)",message="origin cannot be changed."
 type SessionSpec struct {
 	// harnessRef names the Harness that the Session is built on. It cannot be changed.
 	// +required
@@ -49,6 +50,10 @@ type SessionSpec struct {
 	AgentRef *LocalReference `json:"agentRef,omitempty"`
 
 	ConfigLayer `json:",inline"`
+
+	// origin is why the manager has created the Session. Only the manager sets it.
+	// +optional
+	Origin *Origin `json:"origin,omitempty"`
 
 	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not
 	// read it.

@@ -186,7 +186,8 @@ type ClientTool struct{}
 // ToolSpec defines a tool that models call by the name of the Tool.
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.policy)",message="policy is for tools that the manager runs; the client decides whether to run a client tool."
 // +kubebuilder:validation:XValidation:rule="!has(self.approvalTimeout) || (has(self.policy) && self.policy == 'RequiresApproval')",message="approvalTimeout is for tools with the policy RequiresApproval."
-// +kubebuilder:validation:XValidation:rule="[has(self.job), has(self.http), has(self.client)].exists_one(set, set)",message="exactly one of job, http and client must be set."
+// +kubebuilder:validation:XValidation:rule="[has(self.job), has(self.http), has(self.client), has(self.agent)].exists_one(set, set)",message="exactly one of job, http, client and agent must be set."
+// +kubebuilder:validation:XValidation:rule="!has(self.agent) || !has(self.sideEffect)",message="sideEffect is for tools other than agent: a sub-agent is started at most once."
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || (!has(self.sideEffect) && !has(self.concurrencyClass))",message="sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client."
 type ToolSpec struct {
 	// description tells the model what the tool does and when to use it.
@@ -254,6 +255,11 @@ type ToolSpec struct {
 	// client leaves the tool to the client of the Session.
 	// +optional
 	Client *ClientTool `json:"client,omitempty"`
+
+	// agent runs the tool as a sub-agent: a Session of its own, with one Turn. Without an inputSchema, the argument
+	// message is required.
+	// +optional
+	Agent *AgentTool `json:"agent,omitempty"`
 }
 
 // ToolStatus is the observed state of a Tool.
@@ -279,7 +285,7 @@ type ToolStatus struct {
 // +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.policy`,priority=1
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.job.image`
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.spec.http.url`,priority=1
-// +kubebuilder:printcolumn:name="Timeout",type=string,JSONPath=`.spec['job','http'].timeout`
+// +kubebuilder:printcolumn:name="Timeout",type=string,JSONPath=`.spec['job','http','agent'].timeout`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

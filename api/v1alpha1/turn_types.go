@@ -60,6 +60,7 @@ type TurnControls struct {
 // +kubebuilder:validation:XValidation:rule="self.?activeDeadlineSeconds == oldSelf.?activeDeadlineSeconds",message="activeDeadlineSeconds cannot be changed. Set desiredState to Cancelled to end the Turn now."
 // +kubebuilder:validation:XValidation:rule="has(self.waitTimeout) == has(oldSelf.waitTimeout) && (!has(self.waitTimeout) || self.waitTimeout == oldSelf.waitTimeout)",message="waitTimeout cannot be changed. Set desiredState to Cancelled to end the Turn now."
 // +kubebuilder:validation:XValidation:rule="oldSelf.?desiredState.orValue('unset') != 'Cancelled' || self.?desiredState.orValue('unset') == 'Cancelled'",message="a cancelled Turn cannot run again. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="has(self.origin) == has(oldSelf.origin) && (!has(self.origin) || self.origin == oldSelf.origin)",message="origin cannot be changed."
 // +kubebuilder:validation:XValidation:rule="!self.?suspend.orValue(false) || self.delivery != 'Steer'",message="a message with delivery Steer cannot be suspended. Use delivery Queue, or send it when it is due."
 type TurnSpec struct {
 	// sessionRef names the Session that the message belongs to.
@@ -106,6 +107,10 @@ type TurnSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	SubmittedBy string `json:"submittedBy,omitempty"`
+
+	// origin is why the manager has created the Turn. Only the manager sets it.
+	// +optional
+	Origin *Origin `json:"origin,omitempty"`
 
 	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year,
 	// waits included. A Turn that takes longer is ended: its tools are stopped, and it fails with reason

@@ -248,6 +248,17 @@ func (s *objects) Session(name string) *v1alpha1.Session {
 	return get[*v1alpha1.Session](s, name)
 }
 
+// AddSession implements loop.Objects.
+func (s *objects) AddSession(session *v1alpha1.Session) (*v1alpha1.Session, error) {
+	if known := s.Session(session.Name); known != nil {
+		return known, nil
+	}
+	if err := s.apply(session); err != nil {
+		return nil, fmt.Errorf("adding the Session of a sub-agent: %w", err)
+	}
+	return s.Session(session.Name), nil
+}
+
 // secret implements credential.Reader.
 func (s *objects) secret(name string) (*corev1.Secret, error) {
 	s.mu.RLock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -225,7 +226,10 @@ func (r *Runtime) DefaultSession() string {
 	if r.built.defaultSession != "" {
 		return r.built.defaultSession
 	}
-	if sessions := all[*v1alpha1.Session](r.built.objects); len(sessions) == 1 {
+	sessions := slices.DeleteFunc(all[*v1alpha1.Session](r.built.objects), func(s *v1alpha1.Session) bool {
+		return s.Spec.Origin != nil
+	})
+	if len(sessions) == 1 {
 		return sessions[0].Name
 	}
 	return ""

@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
+	"github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 )
 
@@ -153,8 +154,12 @@ func (o *options) bindLimits(flags *flag.FlagSet) {
 		&o.controllers.JobRetention,
 		"job-retention",
 		10*time.Minute,
-		"Keep the Jobs of a finished Turn for this time.",
+		"Keep the Jobs and the sub-agents of a finished Turn for this time.",
 	)
+	flags.Func("max-sub-agent-depth", "Run sub-agents at most this many levels below a Session that a user has created, "+
+		"1 to 16. Default: 3.", inRange(&o.controllers.SubAgents.Depth, subagent.HighestMaxDepth))
+	flags.Func("max-sub-agents-per-turn", "Run at most this many tool calls of a Turn as sub-agents, 1 to 1024. "+
+		"Default: 32.", inRange(&o.controllers.SubAgents.PerTurn, maxSubAgents))
 	flags.Int64Var(&o.controllers.MaxJournalBytes, "max-journal-bytes", controller.DefaultMaxJournalBytes,
 		"Limit the journal of a Session to this many bytes, even if its journalLimit is larger.")
 	flags.Int64Var(&o.controllers.MaxNamespaceJournalBytes, "max-journal-bytes-per-namespace",
@@ -169,6 +174,21 @@ func (o *options) bindLimits(flags *flag.FlagSet) {
 	flags.Float64Var(&o.qps, "kube-api-qps", 500,
 		"Limit the requests to the API server to this many per second, shared fairly between namespaces.")
 	flags.IntVar(&o.burst, "kube-api-burst", 1000, "Allow bursts of this many requests to the API server.")
+}
+
+// maxSubAgents is the most sub-agents of a Turn that may be permitted.
+const maxSubAgents = 1024
+
+// inRange reads a number from 1 to a highest one.
+func inRange(number *int32, highest int32) func(string) error {
+	return func(text string) error {
+		parsed, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || parsed < 1 || parsed > int64(highest) {
+			return fmt.Errorf("invalid number %q: must be between 1 and %d", text, highest)
+		}
+		*number = int32(parsed)
+		return nil
+	}
 }
 
 // addNamespaces accepts a list of namespaces. An empty one is rejected: it would mean all of them.

@@ -10,10 +10,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 )
 
-// enqueueAll returns the function for Options.Jumps: it enqueues every Turn, Session, Model and
-// MCPServer.
+// enqueueAll returns the function for Options.Jumps: it enqueues every Turn, Session, sub-agent, Model and MCPServer.
 func enqueueAll(
-	reader client.Reader, turnWakes, sessionWakes, modelWakes, serverWakes *wake.Source,
+	reader client.Reader, turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes *wake.Source,
 ) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var turns v1alpha1.TurnList
@@ -43,6 +42,9 @@ func enqueueAll(
 		}
 		for i := range sessions.Items {
 			sessionWakes.Wake(client.ObjectKeyFromObject(&sessions.Items[i]))
+			if sessions.Items[i].Spec.Origin.SubAgentOf() != nil {
+				agentWakes.Wake(client.ObjectKeyFromObject(&sessions.Items[i]))
+			}
 		}
 		return nil
 	}

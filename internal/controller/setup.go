@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/session"
 	"github.com/capstan-dev/capstan/internal/controller/shares"
+	"github.com/capstan-dev/capstan/internal/controller/subagent"
 	toolcontroller "github.com/capstan-dev/capstan/internal/controller/tool"
 	"github.com/capstan-dev/capstan/internal/controller/toolresult"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
@@ -44,6 +45,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
+	limits "github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -92,9 +94,11 @@ type Options struct {
 	// Progress bounds the status writes that only show how far tool calls have come. Default: no bound but one write a
 	// second for each Turn.
 	Progress *fairshare.Rate
+	// SubAgents bounds the sub-agents of Turns. Default: 3 levels, and 32 for each Turn.
+	SubAgents limits.Limits
 	// Workers is the number of Turns, and the number of Sessions, that are reconciled in parallel. Default 16.
 	Workers int
-	// JobRetention is how long the Jobs of a finished Turn are kept. Default 10m.
+	// JobRetention is how long the Jobs and the sub-agents of a finished Turn are kept. Default 10m.
 	JobRetention time.Duration
 	// JournalCacheBytes bounds the memory of the conversation cache. Default 64 MiB.
 	JournalCacheBytes int64
@@ -190,7 +194,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	validator := inputschema.NewValidator()
 	turnWakes, sessionWakes := &wake.Source{}, &wake.Source{}
-	modelWakes, serverWakes := &wake.Source{}, &wake.Source{}
+	modelWakes, serverWakes, agentWakes := &wake.Source{}, &wake.Source{}, &wake.Source{}
 	steps, err := o.steps(mgr, validator)
 	if err != nil {
 		return err
@@ -212,7 +216,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	if o.Jumps != nil {
-		o.Jumps(enqueueAll(mgr.GetClient(), turnWakes, sessionWakes, modelWakes, serverWakes))
+		o.Jumps(enqueueAll(mgr.GetClient(), turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes))
 	}
 	texts := configsource.NewTexts(mgr.GetAPIReader(), steps.Records, o.ConfigCacheBytes)
 	sessions := &session.Reconciler{
@@ -253,6 +257,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Retention: o.JobRetention,
 			}).SetupWithManager(mgr)
 		}},
+		{"sub-agent", func() error { return o.setUpSubAgents(mgr, agentWakes) }},
 		{"ToolResult", func() error {
 			return (&toolresult.Reconciler{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock,
@@ -282,6 +287,13 @@ func (o Options) servers(
 			Egress: o.Egress, Secrets: steps.Secrets, Schemas: steps.Validator, Account: steps.Account,
 		},
 	}
+}
+
+// setUpSubAgents sets up the reconciler of the Sessions of sub-agents.
+func (o Options) setUpSubAgents(mgr ctrl.Manager, wakes *wake.Source) error {
+	return (&subagent.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Retention: o.JobRetention, Wakes: wakes,
+	}).SetupWithManager(mgr)
 }
 
 // kind is the reconciler of a kind.
@@ -391,6 +403,7 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner
 		},
 		Validator: v,
 		Hooks:     hooks,
+		SubAgents: o.SubAgents,
 		Hooked:    turn.Hooked(mgr.GetClient()),
 		OnUndelivered: func(_ context.Context, t turnstate.Turn, err error) {
 			mgr.GetLogger().Error(err, "Failed to append the model response to the journal; retrying",

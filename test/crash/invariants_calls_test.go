@@ -86,14 +86,29 @@ func (e *evidence) startsOf(uid types.UID, call callKey) int {
 		return len(e.starts(uid, call.id))
 	case v1alpha1.ToolExecutorHTTP:
 		return e.requests(tool.IdempotencyKey(uid, call.id))
+	case v1alpha1.ToolExecutorAgent:
+		return e.agents(uid, call.id)
 	default:
 		return 0
 	}
 }
 
+// agents is how many Sessions have begun the Turn of the sub-agent that a call runs as.
+func (e *evidence) agents(uid types.UID, call string) int {
+	begun := map[types.UID]bool{}
+	for _, at := range e.turns {
+		of := at.object.Spec.Origin.SubAgentOf()
+		if of != nil && of.Turn.UID == uid && of.CallID == call && at.object.Status.Plan != nil {
+			begun[at.object.Status.SessionUID] = true
+		}
+	}
+	return len(begun)
+}
+
 func (e *evidence) checkCall(v *findings, closed closing, call v1alpha1.ToolCall) {
 	n := e.startsOf(closed.turn.UID, callKey{call.ID, call.Executor})
-	runs := call.Executor == v1alpha1.ToolExecutorJob || call.Executor == v1alpha1.ToolExecutorHTTP
+	runs := call.Executor == v1alpha1.ToolExecutorJob || call.Executor == v1alpha1.ToolExecutorHTTP ||
+		call.Executor == v1alpha1.ToolExecutorAgent
 	switch {
 	case call.State == v1alpha1.ToolCallStateNotExecuted && n > 0:
 		v.fail(

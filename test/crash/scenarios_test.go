@@ -100,6 +100,14 @@ var plain = []scenario{
 		tools:      given(builder.HTTPTool("pay", v1alpha1.SideEffectAtMostOnce, "").Obj()),
 	},
 	{
+		// The model of the sub-agent makes the same calls, and that of its sub-agent, until the third level refuses.
+		name:       "sub-agents beside an AtMostOnce Job, three levels deep",
+		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("helper", "pay")),
+		tools: given(
+			builder.AgentTool("helper", "").Obj(), builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj(),
+		),
+	},
+	{
 		name: "a built-in tool beside an AtMostOnce Job",
 		simulation: writingTodos(
 			builder.Script("It is {{tool:pay}}, {{tool:write_todos}}.", builder.Calls("pay", "write_todos")),

@@ -404,6 +404,7 @@ var changing = []string{
 	"created_at",
 	"metadata",
 	"sessionUID",
+	"session_id",
 	"podUID",
 	"podName",
 	"toolUID",
@@ -436,7 +437,10 @@ func strip(value any) {
 			}
 			delete(v, key)
 		}
-		for _, member := range v {
+		for key, member := range v {
+			if name, ok := member.(string); ok && strings.HasPrefix(name, "agent-") {
+				delete(v, key) // The name of a sub-agent.
+			}
 			strip(member)
 		}
 	case []any:

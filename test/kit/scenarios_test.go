@@ -83,8 +83,25 @@ spec: {provider: Simulated, %MODEL%}
 apiVersion: capstan.dev/v1alpha1
 kind: Harness
 metadata: {name: base}
-spec: {systemPrompt: "%PROMPT%", tools: [{name: look}, {name: pay}, {name: guarded}, {name: ask}, {name: send}],
-  %HARNESS%}
+spec: {systemPrompt: "%PROMPT%", tools: [{name: look}, {name: pay}, {name: guarded}, {name: ask}, {name: send},
+  {name: help}], %HARNESS%}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: help}
+spec: {description: Helps., agent: {harnessRef: {name: helper}}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Harness
+metadata: {name: helper}
+spec: {systemPrompt: "You help.", modelRef: {name: helping}, tools: [{name: pay}, {name: help}]}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Model
+metadata: {name: helping}
+spec:
+  provider: Simulated
+  simulation: {response: {text: "{{input}} {{tool:pay}}"}, toolCalls: {sequence: [{calls: [{name: pay}]}, {}]}}
 ---
 apiVersion: capstan.dev/v1alpha1
 kind: Session
@@ -106,7 +123,7 @@ func (s scenario) yaml(prompt string) string {
 // script makes the model call tools, each step in flow style, and respond with their results.
 func script(steps ...string) string {
 	return `simulation: {response: {text: "Told: {{tool:look}} {{tool:pay}} {{tool:guarded}} {{tool:ask}} ` +
-		`{{tool:send}}"}, ` +
+		`{{tool:send}} {{tool:help}}"}, ` +
 		`toolCalls: {sequence: [` +
 		strings.Join(
 			append(steps, "{}"),
@@ -117,6 +134,7 @@ func script(steps ...string) string {
 const (
 	callLook    = `{calls: [{name: look, arguments: {what: the sky}}]}`
 	callPay     = `{calls: [{name: pay}]}`
+	callHelp    = `{calls: [{name: help, arguments: {message: Look for it.}}]}`
 	callGuarded = `{calls: [{name: guarded}]}`
 
 	// builtins are the capabilities of a Harness, and callingBuiltins a script that calls their tools.
@@ -203,7 +221,17 @@ var scenarios = map[string]scenario{
 		model:   `simulation: {response: {type: Error, code: provider_misconfigured, text: who are you}}`,
 		session: hooking, ends: "ProviderMisconfigured",
 	},
-	"files":         {model: callingFiles, harness: filing, tools: speak, ends: "EndTurn"},
+	"files":       {model: callingFiles, harness: filing, tools: speak, ends: "EndTurn"},
+	"a sub-agent": {model: script(callHelp), tools: speak, ends: "EndTurn"},
+	"sub-agents beside tools": {
+		model: script(`{calls: [{name: help, arguments: {message: Look.}}, {name: look}, `+
+			`{name: help, arguments: {message: Listen.}}, {name: help}]}`, callPay),
+		tools: speak,
+		ends:  "EndTurn",
+	},
+	"cancelled while the tool of a sub-agent runs": {
+		model: script(callHelp), tools: hang, during: func(ctx context.Context, w world) { w.cancel(ctx) }, ends: "Cancelled",
+	},
 	"two act steps": {model: script(callLook, callPay), tools: speak, ends: "EndTurn"},
 	"a tool that fails": {
 		model: script(callPay),

@@ -90,6 +90,19 @@ var _ = Describe("The write budget, line by line", func() {
 			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 			return p
 		}, beginning, []string{turnWrite, accountWrite, jobWrite, entryWrite, turnWrite, entryWrite}, ending),
+		Entry("with a call that runs as a sub-agent: 2 creates and 1 Turn status, and what the sub-agent costs itself",
+			func(ctx context.Context) played {
+				namespace := newTeam(ctx, []string{"helper"}, builder.Script("done"))
+				p := played{namespace: namespace, before: startedSession(ctx, namespace)}
+				create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+				Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+				return p
+			},
+			beginning,
+			[]string{turnWrite, agentSessionWrite, turnWrite, agentTurnWrite, entryWrite, turnWrite, entryWrite}, ending,
+			// The sub-agent: its Session becomes ready, and its Turn is one without tools.
+			[]string{sessionWrite}, beginning, ending,
+		),
 		Entry(
 			"that waits for a client: 4, 1 to accept the result, 2 on the Session, and none while it waits",
 			func(ctx context.Context) played {

@@ -28,6 +28,9 @@ const (
 	gateWrite    = "PATCH pods"
 	acceptWrite  = "PATCH toolresults/status"
 	cleanUpWrite = "DELETE jobs"
+
+	agentSessionWrite = "POST sessions"
+	agentTurnWrite    = "POST turns"
 )
 
 // times repeats a write.

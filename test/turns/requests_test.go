@@ -140,8 +140,8 @@ func bodyOf(r *http.Request) []byte {
 	return body
 }
 
-// isProgress reports whether a write of a Turn's status decides nothing: the plan is as it was, no pod was recorded, no
-// attempt begun, no call withdrawn. phase reports whether it shows another phase.
+// isProgress reports whether a write of a Turn's status decides nothing: the plan is as it was, no pod and no sub-agent
+// was recorded, no attempt begun, no call withdrawn. phase reports whether it shows another phase.
 func (l *requestLog) isProgress(method, path string, body []byte) (progress, phase bool) {
 	if method != http.MethodPatch || !strings.Contains(path, "/turns/") || !strings.HasSuffix(path, "/status") {
 		return false, false
@@ -160,7 +160,7 @@ func (l *requestLog) isProgress(method, path string, body []byte) (progress, pha
 	var now callCounts
 	for _, call := range patch.Status.ToolCalls {
 		now.attempts += int(call.Attempt)
-		if call.PodUID != "" {
+		if call.PodUID != "" || call.SubAgent != nil {
 			now.pods++
 		}
 		if call.Executor == v1alpha1.ToolExecutorJob && call.State == v1alpha1.ToolCallStateNotExecuted {

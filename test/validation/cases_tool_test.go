@@ -52,23 +52,23 @@ var toolCases = []ruleCase{
 		message:  `spec.hints: Invalid value: ReadOnly and Destructive exclude each other.`,
 	},
 	{
-		rule:     "spec rule exactly one of job, http and client must be set.",
+		rule:     "spec rule exactly one of job, http, client and agent must be set.",
 		accepted: job(""),
 		rejected: `spec: {job: {image: example.org/wc:1, command: [/wc]}}`,
 	},
 	// The declaration of a client tool (CLIENT-01).
 	{
-		rule:     "spec rule exactly one of job, http and client must be set.",
+		rule:     "spec rule exactly one of job, http, client and agent must be set.",
 		accepted: `spec: {client: {}}`,
 		rejected: `spec: {client: null}`,
 	},
 	{
-		rule:     "spec rule exactly one of job, http and client must be set.",
+		rule:     "spec rule exactly one of job, http, client and agent must be set.",
 		accepted: request(""),
 		rejected: `spec: {http: {url: "https://example.org"}}`,
 	},
 	{
-		rule:     "spec rule exactly one of job, http and client must be set.",
+		rule:     "spec rule exactly one of job, http, client and agent must be set.",
 		accepted: strings.TrimSuffix(request(""), "}") + `, sideEffect: Pure, concurrencyClass: api}`,
 		rejected: `spec: {client: null, http: {url: "https://example.org"}, job: {image: example.org/wc:1, command: [/wc]}}`,
 	},

@@ -81,6 +81,16 @@ var specimens = []specimen{
     allowed: [api.example.org, "*.example.com", "https://example.net/v1/"]
     blocked: [inside.example.com]
     exemptTools: [{name: word-count}]
+  origin:
+    type: SubAgent
+    subAgent:
+      session: {name: demo, uid: 7d0e2f1c-0000-4000-8000-000000000001}
+      turn: {name: demo-1, uid: 7d0e2f1c-0000-4000-8000-000000000002}
+      step: 2
+      callID: 1-0
+      root: {name: demo, uid: 7d0e2f1c-0000-4000-8000-000000000001}
+      depth: 1
+      retention: Delete
   title: Ada's case against the harbour
   locale: de-CH
   clientTools: FollowHints
@@ -96,6 +106,16 @@ var specimens = []specimen{
   desiredState: Running
   suspend: false
   submittedBy: ann@example.org
+  origin:
+    type: SubAgent
+    subAgent:
+      session: {name: demo, uid: 7d0e2f1c-0000-4000-8000-000000000001}
+      turn: {name: demo-1, uid: 7d0e2f1c-0000-4000-8000-000000000002}
+      step: 2
+      callID: 1-0
+      root: {name: demo, uid: 7d0e2f1c-0000-4000-8000-000000000001}
+      depth: 1
+      retention: Delete
   activeDeadlineSeconds: 3600
   waitTimeout: 10m0s
   ttlSecondsAfterFinished: 86400
@@ -251,6 +271,15 @@ var specimens = []specimen{
   - {name: X-Team, value: a}
   timeout: 30s
   refreshInterval: 10m0s
+`},
+	{kind: "Tool", name: "agent", spec: `
+  description: Researches a question.
+  agent:
+    harnessRef: {name: base}
+    agentRef: {name: lawyer}
+    retention: Keep
+    maxIterations: 20
+    timeout: 10m0s
 `},
 	{kind: "Tool", name: "http", spec: `
   description: Returns the forecast.

@@ -36,10 +36,10 @@ var casesByKind = map[string][]ruleCase{
 	"Harness":    harnessCases,
 	"MCPServer":  serverCases,
 	"Model":      slices.Concat(modelCases, parameterCases, priceCases, simulationCases),
-	"Session":    sessionCases,
-	"Tool":       slices.Concat(toolCases, jobCases, httpCases),
+	"Session":    slices.Concat(sessionCases, originCases()),
+	"Tool":       slices.Concat(toolCases, jobCases, httpCases, agentToolCases),
 	"ToolResult": toolResultCases,
-	"Turn":       slices.Concat(turnCases, messageCases),
+	"Turn":       slices.Concat(turnCases, messageCases, originCases()),
 }
 
 var _ = Describe("Rules", func() {

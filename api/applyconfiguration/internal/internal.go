@@ -150,6 +150,26 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.AgentTool
+  map:
+    fields:
+    - name: agentRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: harnessRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: maxIterations
+      type:
+        scalar: numeric
+    - name: retention
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentRetention
+      default: Delete
+    - name: timeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 5m
 - name: com.github.capstan-dev.capstan.api.v1alpha1.BashHook
   map:
     fields:
@@ -924,6 +944,26 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.NetworkReach
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ObjectIdentity
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: uid
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Origin
+  map:
+    fields:
+    - name: subAgent
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentOrigin
+    - name: type
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.OriginType
+- name: com.github.capstan-dev.capstan.api.v1alpha1.OriginType
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.PlanPhase
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Price
@@ -1081,6 +1121,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: networkAccess
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.NetworkAccess
+    - name: origin
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Origin
     - name: systemPrompt
       type:
         scalar: string
@@ -1260,6 +1303,87 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SimulatedToolCalls
 - name: com.github.capstan-dev.capstan.api.v1alpha1.StopReason
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentOrigin
+  map:
+    fields:
+    - name: callID
+      type:
+        scalar: string
+    - name: depth
+      type:
+        scalar: numeric
+    - name: retention
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentRetention
+    - name: root
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ObjectIdentity
+    - name: session
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ObjectIdentity
+    - name: step
+      type:
+        scalar: numeric
+    - name: turn
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ObjectIdentity
+- name: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: sessionUID
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
+    - name: totals
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentTotals
+- name: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentRetention
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentTotals
+  map:
+    fields:
+    - name: cost
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Cost
+          elementRelationship: associative
+          keys:
+          - currency
+    - name: modelCalls
+      type:
+        scalar: numeric
+    - name: unpricedModelCalls
+      type:
+        scalar: numeric
+    - name: usage
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Usage
+- name: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentsSummary
+  map:
+    fields:
+    - name: calls
+      type:
+        scalar: numeric
+    - name: cost
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Cost
+          elementRelationship: associative
+          keys:
+          - currency
+    - name: modelCalls
+      type:
+        scalar: numeric
+    - name: unpricedModelCalls
+      type:
+        scalar: numeric
+    - name: usage
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Usage
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Tool
   map:
     fields:
@@ -1340,6 +1464,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: state
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolCallState
+    - name: subAgent
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentReference
     - name: timeout
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
@@ -1429,6 +1556,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolSpec
   map:
     fields:
+    - name: agent
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.AgentTool
     - name: approvalTimeout
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
@@ -1608,6 +1738,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: message
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnMessage
+    - name: origin
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Origin
     - name: sessionRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
@@ -1716,6 +1849,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: startedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: subAgents
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentsSummary
     - name: timeToFirstToken
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration

@@ -27,6 +27,8 @@ const (
 	OpenTurn = "openTurn"
 	// TurnUID finds the Jobs and the pods of a Turn.
 	TurnUID = "turnUID"
+	// CallerUID finds the Sessions of sub-agents by the UID of the Turn that has called them.
+	CallerUID = "callerUID"
 	// ModelName finds the Agents and the Harnesses whose layer names a Model.
 	ModelName = "modelName"
 	// FallbackName finds the Models that fall back to a Model.
@@ -65,6 +67,13 @@ func All() []Index {
 		}},
 		{&batchv1.Job{}, TurnUID, ofLabel(v1alpha1.LabelTurnUID)},
 		{&corev1.Pod{}, TurnUID, ofLabel(v1alpha1.LabelTurnUID)},
+		{&v1alpha1.Session{}, CallerUID, func(o client.Object) []string {
+			of := o.(*v1alpha1.Session).Spec.Origin.SubAgentOf()
+			if of == nil {
+				return nil
+			}
+			return []string{string(of.Turn.UID)}
+		}},
 		{&v1alpha1.ToolResult{}, TurnName, func(o client.Object) []string {
 			return []string{o.(*v1alpha1.ToolResult).Spec.TurnRef.Name}
 		}},

@@ -341,7 +341,11 @@ func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 	if err := r.Turns.Count(ctx, begun); err != nil {
 		return err
 	}
-	if !r.Turns.Begin(s.session.UID, key.Namespace, func() { r.Wakes.Wake(key) }) {
+	begin := r.Turns.Begin
+	if next.Spec.Origin.SubAgentOf() != nil {
+		begin = r.Turns.BeginReserved
+	}
+	if !begin(s.session.UID, key.Namespace, func() { r.Wakes.Wake(key) }) {
 		return nil
 	}
 	current := &v1alpha1.Turn{}

@@ -20,6 +20,10 @@ import (
 // to record it in. If there is no pod, one may have started and be gone.
 func (r *Reconciler) withdraw(namespace string) step.Withdrawer {
 	return func(ctx context.Context, turn v1alpha1.JournalTurn, step int32, call v1alpha1.ToolCall) (bool, error) {
+		if call.Executor == v1alpha1.ToolExecutorAgent {
+			// The Turn of a sub-agent may have begun. Its reconciler ends it.
+			return false, nil
+		}
 		var pods corev1.PodList
 		err := r.Live.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{
 			v1alpha1.LabelTurnUID: string(turn.UID), v1alpha1.LabelStep: strconv.Itoa(int(step)), v1alpha1.LabelCall: call.ID,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -143,12 +144,17 @@ func (r *Reconciler) gather(ctx context.Context, s *scope) (*actScope, error) {
 	}
 	a.round = act.NewRound(a.step.known, a.calls(), act.Facts{
 		Blocked:     a.config.Blocker != nil,
-		Begun:       len(a.jobs) > 0 || a.step.requestedJobs() || a.requested(),
+		Begun:       a.begun(),
 		Clients:     turnstate.Waits(a.turnState()),
 		Concurrency: a.config.Effective.ToolConcurrency,
 		Exists:      a.exists,
 	})
 	return a, nil
+}
+
+// begun reports whether a call of the step has begun, or may have.
+func (a *actScope) begun() bool {
+	return len(a.jobs) > 0 || a.step.requestedJobs() || a.requested() || slices.ContainsFunc(a.calls(), hasSubAgent)
 }
 
 // block ends the Turn before any tool of the step has run (BLK-02).

@@ -22,9 +22,10 @@ type hookedOutcome tool.Outcome
 // Bytes implements executor.Sized.
 func (o hookedOutcome) Bytes() int64 { return act.TextBytes(tool.Outcome(o)) }
 
-// concludeJob treats the end of an attempt that ran as a Job as conclude does, once the hooks after the call have run
-// (HOOK-21). Until then the call is not settled: an end of the Turn treats it as one whose outcome is unknown.
-func (r *Reconciler) concludeJob(ctx context.Context, a *actScope, index int, outcome tool.Outcome) error {
+// concludeObserved treats the end of an attempt that ran as a Job, or as a sub-agent, as conclude does, once the hooks
+// after the call have run (HOOK-21). Until then the call is not settled: an end of the Turn treats it as one whose
+// outcome is unknown.
+func (r *Reconciler) concludeObserved(ctx context.Context, a *actScope, index int, outcome tool.Outcome) error {
 	call := a.calls()[index]
 	if len(hook.Of(a.config.Hooks, hook.PostToolUse)) == 0 && !r.Activities.Known(a.afterKey(call)) {
 		r.conclude(a, index, outcome)

@@ -50,6 +50,10 @@ func (r *Reconciler) start(ctx context.Context, a *actScope, indexes []int) (flo
 			}
 			continue
 		}
+		if call.Executor == v1alpha1.ToolExecutorAgent {
+			failed = append(failed, r.startSubAgent(ctx, a, index))
+			continue
+		}
 		name, job := a.job(call)
 		if job != nil || !a.step.job(name).created.IsZero() {
 			continue
@@ -196,15 +200,21 @@ func (r *Reconciler) liveJob(ctx context.Context, turn *v1alpha1.Turn, name stri
 	return job, err
 }
 
-// openGates records the pods of AtMostOnce calls, with one write for all existing pods, and only then lets them start.
-// A pod that is not recorded stays gated forever. A blocked Turn records none: a recorded pod counts as started.
+// openGates records the pods of AtMostOnce calls and the sub-agents, with one write for all that exist, and only then
+// lets them start. A pod that is not recorded stays gated forever. A blocked Turn records none: a recorded pod counts
+// as started.
 func (r *Reconciler) openGates(ctx context.Context, a *actScope, record bool) (flow, error) {
 	if record {
-		if r.recordPods(a) {
+		agents, pods := r.recordSubAgents(a), r.recordPods(a)
+		if agents {
+			// The write also shows that the Turn waits, if it has nothing else to do.
+			r.show(a, a.round.Waits())
+		}
+		if agents || pods {
 			return writeThenRepeat(writePods), nil
 		}
 	}
-	var failed []error
+	failed := []error{r.createSubAgents(ctx, a)}
 	for _, call := range a.calls() {
 		if !act.RecordedPod(call) || a.step.opened[call.PodUID] {
 			continue

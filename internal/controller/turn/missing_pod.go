@@ -92,9 +92,10 @@ func refusal(call v1alpha1.ToolCall, why string) v1alpha1.TurnWait {
 	)
 }
 
-// missingObjects are the waits of the step's calls, other than for results and approvals: for refused objects and for
-// missing references.
+// missingObjects are the waits of the step's calls, other than for results and approvals: for refused objects, missing
+// references and sub-agents.
 func (a *actScope) missingObjects() []v1alpha1.TurnWait {
 	waits := append(a.refusals(), turnstate.ReferenceWaits(a.calls(), a.step.known)...)
+	waits = append(waits, turnstate.SubAgentWaits(a.calls())...)
 	return waits[:min(len(waits), turnstate.MaxWaits)]
 }

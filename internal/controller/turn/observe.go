@@ -44,6 +44,8 @@ func (r *Reconciler) observe(ctx context.Context, a *actScope, index int) (flow,
 		return proceed, nil
 	case call.Executor == v1alpha1.ToolExecutorJob:
 		flow, err = r.observeJob(ctx, a, index)
+	case call.Executor == v1alpha1.ToolExecutorAgent:
+		err = r.observeSubAgent(ctx, a, index)
 	default:
 		flow, err = r.observeRequest(ctx, a, index)
 	}
@@ -125,7 +127,7 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 			outcome = r.explainPodFailure(ctx, job, outcome)
 		}
 	}
-	return proceed, r.concludeJob(ctx, a, index, outcome)
+	return proceed, r.concludeObserved(ctx, a, index, outcome)
 }
 
 // maxPodName is enough for the pods that the Job controller creates for tool Jobs: 25 characters of the Job's name, and
@@ -207,7 +209,7 @@ func (r *Reconciler) observeMissing(ctx context.Context, a *actScope, index int,
 	if a.step.known.RecallSettled(shown) {
 		return nil
 	}
-	return r.concludeJob(ctx, a, index, jobstatus.Observe(nil, nil, call, 0, 0, r.Clock()).Outcome)
+	return r.concludeObserved(ctx, a, index, jobstatus.Observe(nil, nil, call, 0, 0, r.Clock()).Outcome)
 }
 
 // logLost reports whether the output of a call is lost, after an error of reading its log.

@@ -134,7 +134,11 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 			return stop, err
 		}
 		stopped, err := r.stopTools(ctx, s, step)
-		if err != nil || !stopped {
+		if err != nil {
+			return stop, err
+		}
+		agentsStopped, err := r.stopSubAgents(ctx, s, step)
+		if err != nil || !stopped || !agentsStopped {
 			return stop, err
 		}
 	}

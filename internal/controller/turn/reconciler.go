@@ -76,9 +76,10 @@ type LogReader interface {
 	ToolLog(ctx context.Context, pod *corev1.Pod) (ReadCloser, error)
 }
 
-// +kubebuilder:rbac:groups=capstan.dev,resources=turns,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=capstan.dev,resources=turns,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=capstan.dev,resources=turns/status,verbs=patch
 // +kubebuilder:rbac:groups=capstan.dev,resources=sessions;harnesses;agents;mcpservers;models;tools;toolresults,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=sessions,verbs=create
 // +kubebuilder:rbac:groups=capstan.dev,resources=toolresults/status,verbs=patch
 // +kubebuilder:rbac:groups=capstan.dev,resources=journalentries,verbs=get;create
 // +kubebuilder:rbac:groups=capstan.dev,resources=records,verbs=get;create;update;delete

@@ -28,6 +28,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		For(&v1alpha1.Turn{}).
 		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofSteer), builder.WithPredicates(newSteer())).
 		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofSteered), builder.WithPredicates(newlySteered())).
+		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(callerOf), builder.WithPredicates(subAgentEnded())).
 		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofSession),
 			builder.WithPredicates(activeTurnChanged())).
 		Watches(&v1alpha1.Session{}, handler.EnqueueRequestsFromMapFunc(r.ofEverySession),

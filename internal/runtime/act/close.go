@@ -8,15 +8,15 @@ import (
 )
 
 // inProcess reports whether the process that runs the Turn carries out the call itself. local reports whether it does
-// so for Jobs.
+// so for Jobs and sub-agents.
 func inProcess(call v1alpha1.ToolCall, local bool) bool {
-	return executors.InProcess(call.Executor) || (local && call.Executor == v1alpha1.ToolExecutorJob)
+	return executors.InProcess(call.Executor) || (local && executors.InCluster(call.Executor))
 }
 
 // Claimable reports whether a call is claimed in the journal before it starts: one that must not start twice and that
-// the process carries out itself.
+// the process carries out itself. A sub-agent needs no claim: a process that starts it again finds its journal.
 func Claimable(call v1alpha1.ToolCall, local bool) bool {
-	return inProcess(call, local) && tool.AtMostOnce(call)
+	return inProcess(call, local) && tool.AtMostOnce(call) && call.Executor != v1alpha1.ToolExecutorAgent
 }
 
 func (s *Step) claimable(call v1alpha1.ToolCall) bool {
@@ -24,10 +24,15 @@ func (s *Step) claimable(call v1alpha1.ToolCall) bool {
 }
 
 // Withdrawable reports whether only status can prove that a call was not executed: the pod of an AtMostOnce call starts
-// once its UID is recorded there. The call is withdrawn when status shows it as NotExecuted without a pod; from then on
-// no process records one.
+// once its UID is recorded there, and the Turn of a sub-agent is created once the UID of its Session is. The call is
+// withdrawn when status shows it as NotExecuted without one; from then on no process records one.
 func Withdrawable(call v1alpha1.ToolCall) bool {
-	return call.Executor == v1alpha1.ToolExecutorJob && tool.AtMostOnce(call) && call.PodUID == "" && call.Attempt > 0
+	return executors.InCluster(call.Executor) && tool.AtMostOnce(call) && !recorded(call) && call.Attempt > 0
+}
+
+// recorded reports whether status has the pod, or the sub-agent, of a call, so that it may start.
+func recorded(call v1alpha1.ToolCall) bool {
+	return call.PodUID != "" || call.SubAgent != nil
 }
 
 // Withdrawn reports whether the call is withdrawn in status.
@@ -123,7 +128,7 @@ func (s *Step) endedWith(call v1alpha1.ToolCall, claim format.ClaimRef, claimed 
 		return neverStarted()
 	case call.Executor == v1alpha1.ToolExecutorClient:
 		return noResult()
-	case call.Executor != v1alpha1.ToolExecutorJob:
+	case !executors.InCluster(call.Executor):
 		return neverStarted()
 	default:
 		return mayHaveRun()

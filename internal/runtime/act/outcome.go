@@ -16,7 +16,7 @@ func OutcomeOf(call format.SettledCall) tool.Outcome {
 	}
 	outcome := tool.Outcome{
 		State: call.State, Reason: call.Reason, Result: call.Result, Image: call.Image, Hooks: call.Hooks,
-		Original: call.Original,
+		Original: call.Original, SubAgent: call.SubAgent,
 	}
 	if call.Error != nil {
 		outcome.Error = *call.Error
@@ -34,7 +34,7 @@ func OutcomeOf(call format.SettledCall) tool.Outcome {
 func SettledOf(id string, outcome tool.Outcome) format.SettledCall {
 	call := format.SettledCall{
 		ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result, Image: outcome.Image,
-		Hooks: outcome.Hooks, Original: outcome.Original,
+		Hooks: outcome.Hooks, Original: outcome.Original, SubAgent: outcome.SubAgent,
 	}
 	if outcome.Error != "" {
 		call.Error = &outcome.Error
@@ -83,6 +83,7 @@ func ShownOutcome(call v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcome {
 	}
 	Describe(&call, outcome)
 	shown := tool.Recalled(call)
+	shown.SubAgent = outcome.SubAgent
 	shown.Started, shown.StartedAt, shown.FinishedAt = outcome.Started, outcome.StartedAt, outcome.FinishedAt
 	return shown
 }

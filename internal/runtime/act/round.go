@@ -37,7 +37,7 @@ type (
 	CheckSecrets struct{ Indexes []int }
 	// StartCalls starts the calls. Their intent is in status.
 	StartCalls struct{ Indexes []int }
-	// OpenGates lets the recorded pods start. With Record it records pods first.
+	// OpenGates lets the recorded pods and sub-agents start. With Record it records others first.
 	OpenGates struct{ Record bool }
 	// Close appends the entry that closes the step.
 	Close struct{}
@@ -255,7 +255,9 @@ func (r *Round) abandon(time.Time) []Action {
 	return []Action{CheckForMessage{}}
 }
 
-// waits reports whether the step only waits for others.
+// Waits reports whether the step only waits for others.
+func (r *Round) Waits() bool { return r.waits() }
+
 func (r *Round) waits() bool {
 	return r.WaitsForOthers(r.Calls, r.Clients, r.Concurrency)
 }

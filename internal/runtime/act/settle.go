@@ -14,6 +14,11 @@ import (
 func Describe(call *v1alpha1.ToolCall, outcome tool.Outcome) {
 	call.State, call.Reason, call.NotBefore = outcome.State, outcome.Reason, nil
 	removeRequest(call)
+	if call.SubAgent != nil && outcome.SubAgent != nil {
+		described := *call.SubAgent
+		described.Totals = outcome.SubAgent
+		call.SubAgent = &described
+	}
 	switch {
 	case outcome.Error != "":
 		call.Preview = tool.ShownPreview(outcome.Error)
@@ -96,11 +101,11 @@ func (s *Step) Refuse(call *v1alpha1.ToolCall) tool.Outcome {
 	})
 }
 
-// Fence drops the outcomes that another leader has overtaken by recording a pod of a call that this process considers
-// not executed.
+// Fence drops the outcomes that another leader has overtaken by recording a pod or a sub-agent of a call that this
+// process considers not executed.
 func (s *Step) Fence(calls []v1alpha1.ToolCall) {
 	for _, call := range calls {
-		if row := s.find(call.ID); row != nil && row.Unfenced && call.PodUID != "" {
+		if row := s.find(call.ID); row != nil && row.Unfenced && recorded(call) {
 			row.Outcome, row.Unfenced = nil, false
 		}
 	}

@@ -48,6 +48,8 @@ func (s *Step) InProgress(call v1alpha1.ToolCall, exists bool) bool {
 		return false
 	case inProcess(call, s.Local):
 		return call.State == v1alpha1.ToolCallStateRunning
+	case call.Executor == v1alpha1.ToolExecutorAgent:
+		return recorded(call)
 	default:
 		return call.Executor == v1alpha1.ToolExecutorJob && !Withdrawable(call) && exists
 	}
@@ -66,7 +68,17 @@ func Requested(calls []v1alpha1.ToolCall) bool {
 
 // RecordsPod reports whether the pod of a call starts only once its UID is in status, and it is not there.
 func RecordsPod(call v1alpha1.ToolCall) bool {
-	return AwaitsWithdrawal(call)
+	return call.Executor == v1alpha1.ToolExecutorJob && AwaitsWithdrawal(call)
+}
+
+// RecordsSubAgent reports whether a call runs as a sub-agent whose Session is not in status.
+func RecordsSubAgent(call v1alpha1.ToolCall) bool {
+	return call.Executor == v1alpha1.ToolExecutorAgent && AwaitsWithdrawal(call)
+}
+
+// RecordedSubAgent reports whether the Turn of the sub-agent of an open call may be created: its Session is in status.
+func RecordedSubAgent(call v1alpha1.ToolCall) bool {
+	return call.SubAgent != nil && !call.State.Settled()
 }
 
 // RecordedPod reports whether the pod of an open call may start: its UID is in status.

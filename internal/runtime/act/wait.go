@@ -2,6 +2,7 @@ package act
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -59,20 +60,23 @@ func (s *Step) Missing(calls []v1alpha1.ToolCall) []*MissingSecret {
 	return missing
 }
 
-// WaitsForOthers reports whether the step only waits for ToolResults and Secrets: there are calls without an outcome,
-// and each is a client's, waits for approval or a Secret, or is held back behind one that does. Client calls count only
-// if the Turn waits for clients; approvals always do (GAP-06).
+// WaitsForOthers reports whether the step only waits for ToolResults, Secrets and sub-agents: there are calls without
+// an outcome, and each is a client's, runs as a sub-agent, waits for approval or a Secret, or is held back behind one
+// that does. Client calls count only if the Turn waits for clients; approvals always do (GAP-06).
 func (s *Step) WaitsForOthers(
 	calls []v1alpha1.ToolCall, clients bool, concurrency v1alpha1.ToolConcurrency,
 ) bool {
-	held := heldBack(calls, concurrency)
+	held, due := heldBack(calls, concurrency), chosen(calls, concurrency, MaxConcurrency)
 	missing := false
 	for i, call := range calls {
 		if s.Done(call.ID) || call.State.Settled() {
 			continue
 		}
 		switch {
-		case held[i]:
+		case held[i], runsAsSubAgent(call):
+			missing = true
+		case open(&call) && !running(&call) && !slices.Contains(due, i):
+			// It waits for a running call, which counts itself.
 			missing = true
 		case call.Executor != v1alpha1.ToolExecutorClient:
 			return false
@@ -81,6 +85,11 @@ func (s *Step) WaitsForOthers(
 		}
 	}
 	return missing
+}
+
+// runsAsSubAgent reports whether the sub-agent of a call runs: the Turn that made the call has nothing to do meanwhile.
+func runsAsSubAgent(call v1alpha1.ToolCall) bool {
+	return call.Executor == v1alpha1.ToolExecutorAgent && running(&call)
 }
 
 // awaitsSecret reports whether a call that the process carries out waits for a Secret.

@@ -66,7 +66,7 @@ func TestAdmitRefuses(t *testing.T) {
 		},
 		"a Tool that nothing runs": {
 			&v1alpha1.Tool{ObjectMeta: named("t"), Spec: v1alpha1.ToolSpec{Description: "d"}},
-			"exactly one of job, http and client",
+			"exactly one of job, http, client and agent",
 		},
 		"a Tool with a dot": {
 			&v1alpha1.Tool{ObjectMeta: named("t.u"), Spec: v1alpha1.ToolSpec{Description: "d", Client: client}}, "no dots",

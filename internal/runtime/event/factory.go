@@ -183,6 +183,11 @@ func (s Step) ToolStarted(data ToolStarted) Event {
 	return s.tool(TypeToolStarted, data.ToolCall.ID, data)
 }
 
+// SubAgent returns an event of the sub-agent that a tool call runs as.
+func (s Step) SubAgent(kind string, data SubAgent) Event {
+	return s.tool(kind, data.ToolCallID, data)
+}
+
 // ToolCompleted returns an event: a tool call has its result. It generates the fence after the tool has written all its
 // output.
 func (s Step) ToolCompleted(data ToolCompleted) Event {

@@ -193,6 +193,16 @@ type ActCompleted struct {
 	DurationMS   *int64 `json:"duration_ms,omitempty"`
 }
 
+// SubAgent is the data of the events of sub-agents. The events of the sub-agent itself are those of its Session.
+type SubAgent struct {
+	ToolCallID string `json:"tool_call_id"`
+	ToolName   string `json:"tool_name"`
+	// Session and Turn are the names of the sub-agent's objects, SessionID is the UID of its Session.
+	Session   string `json:"session"`
+	SessionID string `json:"session_id"`
+	Turn      string `json:"turn"`
+}
+
 // ToolStarted is the data of tool.started.
 type ToolStarted struct {
 	ToolCall ToolCall `json:"tool_call"`

@@ -38,6 +38,14 @@ const (
 	TypeToolCompleted = "tool.completed"
 	// TypeToolCallRequested: results are requested from the client of the Session (TOOL-17).
 	TypeToolCallRequested = "tool.call_requested"
+	// TypeSubAgentSpawned: a tool call was started as a sub-agent (SPAWN-05).
+	TypeSubAgentSpawned = "subagent.spawned"
+	// TypeSubAgentCompleted: a sub-agent has returned a result.
+	TypeSubAgentCompleted = "subagent.completed"
+	// TypeSubAgentFailed: a sub-agent has ended without a result.
+	TypeSubAgentFailed = "subagent.failed"
+	// TypeSubAgentCancelled: a sub-agent was cancelled, by a user or by the end of the turn.
+	TypeSubAgentCancelled = "subagent.cancelled"
 )
 
 // Keys of an event's context (EVT-02).

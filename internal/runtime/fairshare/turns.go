@@ -126,6 +126,34 @@ func (t *Turns) Begin(session types.UID, namespace string, wake func()) bool {
 	return true
 }
 
+// Reserve makes the next Turn of a Session count as one that has begun, and reports whether its namespace has room for
+// it. The Turn of a sub-agent then never waits for the ceiling of its namespace, which Turns may have reached that wait
+// for sub-agents.
+func (t *Turns) Reserve(session types.UID, namespace string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sessions[session] != nil {
+		return true
+	}
+	begun := t.begun.requestPlace(namespace, false, func() {})
+	if !begun.Held() {
+		begun.Release()
+		return false
+	}
+	t.sessions[session] = &entry{namespace: namespace, begun: begun}
+	return true
+}
+
+// BeginReserved is Begin for a Turn that does not wait for the ceiling of its namespace.
+func (t *Turns) BeginReserved(session types.UID, namespace string, wake func()) bool {
+	t.mu.Lock()
+	if e := t.sessions[session]; e == nil {
+		t.sessions[session] = &entry{namespace: namespace, begun: t.begun.Hold(namespace, Amount{Places: 1})}
+	}
+	t.mu.Unlock()
+	return t.Begin(session, namespace, wake)
+}
+
 // Limit is how many Turns of its namespace may have begun, where that keeps the next Turn of a Session from beginning;
 // 0 where it does not.
 func (t *Turns) Limit(session types.UID) int64 {

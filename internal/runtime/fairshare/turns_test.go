@@ -244,3 +244,29 @@ func TestEveryTurnThatWaitsForAPlaceGetsOne(t *testing.T) {
 		t.Fatalf("%d active, %d waiting, %d known at the end", turns.Active(), turns.Waiting(), len(turns.sessions))
 	}
 }
+
+// The Turn of a sub-agent must not wait for a ceiling that the Turns have reached which wait for it.
+func TestAReservedTurnDoesNotWaitForTheCeiling(t *testing.T) {
+	turns := NewTurns(TurnsOptions{Active: 4, BegunPerNamespace: 2})
+	wake := func() {}
+	if !turns.Begin("caller", "a", wake) || !turns.Reserve("agent", "a") {
+		t.Fatal("there is no room below the ceiling")
+	}
+	if turns.Reserve("another", "a") || turns.Begin("user", "a", wake) {
+		t.Error("there is room above the ceiling")
+	}
+	if !turns.Reserve("other", "b") {
+		t.Error("another namespace has no room")
+	}
+	if !turns.Begin("agent", "a", wake) {
+		t.Error("a reserved Turn waits")
+	}
+	if !turns.BeginReserved("restarted", "a", wake) {
+		t.Error("a Turn whose reservation an earlier process had waits")
+	}
+	turns.End("agent")
+	turns.End("restarted")
+	if !turns.Begin("user", "a", wake) {
+		t.Error("the places are not released")
+	}
+}

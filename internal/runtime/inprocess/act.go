@@ -122,7 +122,7 @@ func (a *acting) carryOut(ctx context.Context, round *act.Round, action act.Acti
 	case act.CheckSecrets:
 		return nil, a.lookForSecrets(ctx, does.Indexes)
 	case act.StartCalls:
-		a.start(ctx, does.Indexes)
+		return nil, a.start(ctx, does.Indexes)
 	case act.Close:
 		return a.close(ctx)
 	case act.Rest:
@@ -144,7 +144,7 @@ func (a *acting) close(ctx context.Context) (*journal.Closed, error) {
 
 // rest shows the state of the step, and appends outcomes to the journal.
 func (a *acting) rest(ctx context.Context, does act.Rest) (*journal.Closed, error) {
-	turnstate.ShowCalls(&a.turn.Status.TurnProgress, a.step, does.Waits, turnstate.ReferenceWaits(a.calls(), a.step))
+	turnstate.ShowCalls(&a.turn.Status.TurnProgress, a.step, does.Waits, a.waits())
 	if does.KeepOutcomes {
 		if closed, err := a.keepOutcomes(ctx); closed != nil || err != nil {
 			return closed, err

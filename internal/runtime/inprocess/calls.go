@@ -24,20 +24,18 @@ type callEnd struct {
 }
 
 // start starts the calls.
-func (a *acting) start(ctx context.Context, indexes []int) {
+func (a *acting) start(ctx context.Context, indexes []int) error {
 	for _, index := range indexes {
 		shown := &a.calls()[index]
-		do := a.own
-		if shown.Executor == v1alpha1.ToolExecutorJob {
-			if refused := a.refused(*shown); refused != nil {
-				a.step.Settle(shown, *refused)
-				continue
-			}
-			do = a.job
+		carryOut, err := a.prepare(index)
+		if err != nil {
+			return err
+		}
+		if carryOut == nil {
+			continue
 		}
 		act.Start(shown)
 		a.begun = true
-		carryOut := do(*shown, a.attempt(index))
 		go func() {
 			defer func() {
 				if p := recover(); p != nil {
@@ -47,6 +45,24 @@ func (a *acting) start(ctx context.Context, indexes []int) {
 			end, err := carryOut(ctx)
 			a.ended <- callEnd{End: end, index: index, err: err}
 		}()
+	}
+	return nil
+}
+
+// prepare returns how a call is carried out; nil if it must not start and is settled.
+func (a *acting) prepare(index int) (func(context.Context) (invocation.End, error), error) {
+	shown := &a.calls()[index]
+	switch shown.Executor {
+	case v1alpha1.ToolExecutorAgent:
+		return a.spawn(shown)
+	case v1alpha1.ToolExecutorJob:
+		if refused := a.refused(*shown); refused != nil {
+			a.step.Settle(shown, *refused)
+			return nil, nil
+		}
+		return a.job(*shown, a.attempt(index)), nil
+	default:
+		return a.own(*shown, a.attempt(index)), nil
 	}
 }
 

@@ -46,6 +46,8 @@ type Objects interface {
 	Session(name string) *v1alpha1.Session
 	// Texts reads the definitions of the tools of MCPServers. All else is whole.
 	Texts() turnstate.Texts
+	// AddSession adds the Session of a sub-agent, and returns it; or the one that has its name, unchanged.
+	AddSession(session *v1alpha1.Session) (*v1alpha1.Session, error)
 }
 
 // Job is a call of a Job tool, for the function that replaces its container.

@@ -32,6 +32,9 @@ type run struct {
 	err         error
 	// cancelled reports whether the Turn is to end.
 	cancelled bool
+	// caller is the run that this one is a sub-agent of; nil for none. agents are the sub-agents of this one.
+	caller *run
+	agents []*run
 	// inbox holds ToolResults that are not processed yet.
 	inbox []*submission
 	// changed is closed whenever shown, done or waits change.
@@ -89,10 +92,12 @@ func (r *run) alert() {
 	}
 }
 
-// announce notifies the observers of a change. The lock is held.
+// announce notifies the observers of a change, also those of the Turns that wait for this one. The lock is held.
 func (r *run) announce() {
-	close(r.changed)
-	r.changed = make(chan struct{})
+	for of := r; of != nil; of = of.caller {
+		close(of.changed)
+		of.changed = make(chan struct{})
+	}
 }
 
 // finish ends the run. The lock is held.
@@ -114,7 +119,7 @@ func (r *run) finish(err error) {
 func (r *run) current() (turn *v1alpha1.Turn, changed <-chan struct{}, err error) {
 	r.loop.mu.Lock()
 	defer r.loop.mu.Unlock()
-	if !r.done && !r.waits {
+	if !r.done && !r.idle() {
 		changed = r.changed
 	}
 	return r.shown.DeepCopy(), changed, r.err
@@ -296,6 +301,7 @@ func (r *run) endHooks(ctx context.Context, closed *journal.Closed) error {
 // project writes the decision of a closed step to the status, and ends the Turns whose messages were steered into this
 // one.
 func (r *run) project(ctx context.Context, closed *journal.Closed) error {
+	r.stopSubAgents(ctx, closed)
 	if err := r.endHooks(ctx, closed); err != nil {
 		return err
 	}

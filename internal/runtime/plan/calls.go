@@ -37,3 +37,20 @@ func failedCalls(calls []v1alpha1.ToolCall) (failed int32) {
 	}
 	return failed
 }
+
+// countSubAgents adds the planned calls that run as sub-agents to the summary, which must exist.
+func countSubAgents(p *v1alpha1.TurnProgress) {
+	planned := 0
+	for _, call := range p.ToolCalls {
+		if call.Executor == v1alpha1.ToolExecutorAgent {
+			planned++
+		}
+	}
+	if planned == 0 {
+		return
+	}
+	if p.Summary.SubAgents == nil {
+		p.Summary.SubAgents = &v1alpha1.SubAgentsSummary{}
+	}
+	p.Summary.SubAgents.Calls = addCount(p.Summary.SubAgents.Calls, planned)
+}

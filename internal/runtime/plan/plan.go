@@ -59,6 +59,7 @@ func AfterReason(p v1alpha1.TurnProgress, r Response, pending int, maxIterations
 		next.Phase, next.Plan.Phase = v1alpha1.TurnPhaseAct, v1alpha1.PlanPhaseAct
 		next.ToolCalls = r.Calls
 		next.Summary.ToolCalls = addCount(next.Summary.ToolCalls, r.Planned)
+		countSubAgents(&next)
 		CountCalls(&next)
 	case goesOn:
 		reason(&next)

@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/content"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -40,6 +41,7 @@ func (run *Runner) Act(ctx context.Context, t turnstate.Turn, known *act.Step) (
 	record := recordOf(t)
 	record.Events = run.actEvents(t, known)
 	record.Transition = plan.AfterAct(t.Progress)
+	subagent.AddEnded(&record.Transition, calls)
 	run.steer(t, &record, steers)
 	record.Unclaimed, record.Parts = known.Unclaimed(calls, nil), known.Parts(calls)
 	closed, err = run.append(ctx, t, record)
@@ -95,6 +97,7 @@ func serverEvents(f event.Step, t turnstate.Turn, calls []v1alpha1.ToolCall, kno
 			failed++
 		}
 		planned := known.Plan(call.ID)
+		events = append(events, subAgentEvents(f, call, outcome)...)
 		if outcome.Started {
 			events = append(events, atTime(f, outcome.StartedAt).ToolStarted(event.ToolStarted{
 				ToolCall: eventCall(planned), Attempt: call.Attempt, DisplayName: planned.Display,
@@ -111,6 +114,29 @@ func serverEvents(f event.Step, t turnstate.Turn, calls []v1alpha1.ToolCall, kno
 		events,
 		f.ActCompleted(event.ActCompleted{Completed: true, SuccessCount: int32(len(calls)) - failed, ErrorCount: failed}),
 	)
+}
+
+// subAgentEvents returns the events of the sub-agent that a call ran as (SPAWN-05).
+func subAgentEvents(f event.Step, call v1alpha1.ToolCall, outcome tool.Outcome) []event.Event {
+	if call.SubAgent == nil {
+		return nil
+	}
+	ended := event.TypeSubAgentFailed
+	switch {
+	case outcome.State == v1alpha1.ToolCallStateSucceeded:
+		ended = event.TypeSubAgentCompleted
+	case outcome.Reason == v1alpha1.ToolCallReasonSubAgentCancelled,
+		outcome.Reason == v1alpha1.ToolCallReasonTurnEnded:
+		ended = event.TypeSubAgentCancelled
+	}
+	data := event.SubAgent{
+		ToolCallID: call.ID, ToolName: call.Name, Session: call.SubAgent.Name, SessionID: string(call.SubAgent.SessionUID),
+		Turn: call.SubAgent.Name,
+	}
+	return []event.Event{
+		atTime(f, outcome.StartedAt).SubAgent(event.TypeSubAgentSpawned, data),
+		atTime(f, outcome.FinishedAt).SubAgent(ended, data),
+	}
 }
 
 // maxRequestedDescription is the length of a tool's description in the request for its result, in bytes.

@@ -270,7 +270,7 @@ func (run *Runner) amended(
 			planned.Arguments = arguments
 			*pinned = run.pinOne(t, c, planned, model.ToolCall{
 				ProviderID: planned.ProviderID, Name: planned.Name, Arguments: arguments,
-			})
+			}, subAgentsBefore(t, next.ToolCalls[:i]))
 		}
 	}
 	turnstate.ShowArguments(next.ToolCalls, r.Calls)

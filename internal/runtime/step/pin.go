@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -34,7 +35,7 @@ func (run *Runner) pin(
 			Arguments:  call.Arguments,
 		}
 		if i < tool.MaxCallsPerStep {
-			pinned = append(pinned, run.pinOne(t, c, &p, call))
+			pinned = append(pinned, run.pinOne(t, c, &p, call, subAgentsBefore(t, pinned)))
 		} else {
 			p.Arguments = excerpt.Of(call.Arguments, maxLoggedArguments)
 			p.Refusal = fmt.Sprintf(
@@ -54,12 +55,13 @@ func callID(t turnstate.Turn, index int) string {
 	return fmt.Sprintf("%d-%d", max(t.Progress.Iteration, 1), index)
 }
 
-// pinOne plans one call.
+// pinOne plans one call. agents is the number of calls of the Turn before it that run as sub-agents.
 func (run *Runner) pinOne(
 	t turnstate.Turn,
 	c turnstate.Config,
 	p *journal.PlannedCall,
 	call model.ToolCall,
+	agents int32,
 ) v1alpha1.ToolCall {
 	s := v1alpha1.ToolCall{
 		ID:          p.ID,
@@ -88,6 +90,11 @@ func (run *Runner) pinOne(
 	if err := run.Validator.Validate(schema, call.Arguments); err != nil {
 		return refuse(v1alpha1.ToolCallReasonInvalidArguments, "The tool was not executed: "+err.Error())
 	}
+	if d.Executor == v1alpha1.ToolExecutorAgent {
+		if text := run.SubAgents.Refuse(t.Depth, agents); text != "" {
+			return refuse(v1alpha1.ToolCallReasonSubAgentLimit, text)
+		}
+	}
 	d.Pin(&s)
 	p.Display = d.DisplayName
 	if d.Executor == v1alpha1.ToolExecutorClient {
@@ -101,6 +108,17 @@ func (run *Runner) pinOne(
 		s.CallDigest = tool.CallDigest(t.Ref.UID, t.Step()+1, s, call.Arguments)
 	}
 	return s
+}
+
+// subAgentsBefore is the number of calls of the Turn that run as sub-agents: of earlier steps, and those given.
+func subAgentsBefore(t turnstate.Turn, calls []v1alpha1.ToolCall) int32 {
+	agents := subagent.Planned(&t.Progress)
+	for _, call := range calls {
+		if call.Executor == v1alpha1.ToolExecutorAgent {
+			agents++
+		}
+	}
+	return agents
 }
 
 // stringFields returns the fields of an error as events carry them.

@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
+	"github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -29,6 +30,8 @@ type Runner struct {
 	Hooks hook.Executors
 	// Hooked reports whether a Turn has hooks that look at its message. Nil: none has.
 	Hooked func(ctx context.Context, t turnstate.Turn) (bool, error)
+	// SubAgents bounds the sub-agents of Turns.
+	SubAgents subagent.Limits
 	// OnUndelivered is called with the cause each time that a response cannot be appended. The response is kept. It may
 	// be nil.
 	OnUndelivered func(ctx context.Context, t turnstate.Turn, err error)

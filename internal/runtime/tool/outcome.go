@@ -23,6 +23,8 @@ type Outcome struct {
 	StartedAt, FinishedAt time.Time
 	// Image that the tool's container ran, as its runtime names it, with its digest; empty when it did not start.
 	Image string
+	// SubAgent has the totals of the sub-agent that the call ran as; nil for none.
+	SubAgent *v1alpha1.SubAgentTotals
 	// NeedsLog reports whether the call succeeded and its result is in the container's log: read it with
 	// jobstatus.ReadResult, and turn a failure to do so into jobstatus.LostOutput.
 	NeedsLog bool

@@ -6,6 +6,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/subagent"
 )
 
 // MaxMessageBytes is the length of an error's message in status, as JSON.
@@ -46,6 +47,9 @@ func Deleted() Ending {
 // Progress returns the status of the Turn after its end.
 func (e Ending) Progress(t Turn, now metav1.MicroTime) v1alpha1.TurnProgress {
 	p := e.end(t.Progress)
+	if plan := t.Progress.Plan; plan != nil && plan.Phase == v1alpha1.PlanPhaseAct {
+		subagent.AddEnded(&p, t.Progress.ToolCalls)
+	}
 	p.Summary.FinishedAt = &now
 	p.Error = turnError(e.Failure, e.Sentence)
 	return p

@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/subagent"
 )
 
 // Turn is a Turn as its steps see it.
@@ -31,6 +32,8 @@ type Turn struct {
 	ConfigBytes int64
 	// Locale that the message is to be answered in; empty for none (CFG-08).
 	Locale string
+	// Depth is the number of Sessions above that of the Turn, in its tree of sub-agents.
+	Depth int32
 	// Harness and Agent are the names in the Session; Agent may be empty.
 	Harness, Agent string
 	// StoreFirst reports whether an earlier process may have paid for a response of the open step that is not in the
@@ -62,6 +65,7 @@ func TurnOf(turn *v1alpha1.Turn, session *v1alpha1.Session) Turn {
 		ClientTools: session.Spec.ClientTools,
 		Hints:       session.Spec.Hints,
 		Harness:     session.Spec.HarnessRef.Name,
+		Depth:       subagent.Depth(session),
 	}
 	t.Input, t.Content = MessageOf(turn.Spec)
 	if MessageLeftOut(turn.Spec) {

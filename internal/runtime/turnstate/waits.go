@@ -36,6 +36,22 @@ func ReferenceWaits(calls []v1alpha1.ToolCall, known *act.Step) []v1alpha1.TurnW
 	return waits
 }
 
+// SubAgentWaits are the waits of a Turn for the sub-agents of its calls that run, in the order of the calls.
+func SubAgentWaits(calls []v1alpha1.ToolCall) []v1alpha1.TurnWait {
+	var waits []v1alpha1.TurnWait
+	for _, call := range calls {
+		if call.SubAgent == nil || call.State != v1alpha1.ToolCallStateRunning || len(waits) == MaxWaits {
+			continue
+		}
+		waits = append(waits, v1alpha1.TurnWait{
+			Type: v1alpha1.WaitTypeSubAgent, Reason: v1alpha1.ReasonSubAgent,
+			Message: fmt.Sprintf("Call %s (%s) runs as Turn %s. See that Turn if it takes too long.",
+				call.ID, call.Name, call.SubAgent.Name),
+		})
+	}
+	return waits
+}
+
 func referenceWait(reason, message string) v1alpha1.TurnWait {
 	return v1alpha1.TurnWait{Type: v1alpha1.WaitTypeReference, Reason: reason, Message: excerpt.Of(message, maxWaitBytes)}
 }
@@ -90,6 +106,11 @@ func (k *MissingKey) wait() v1alpha1.TurnWait {
 // WaitsForReference reports whether a Turn that has begun waits for something that it refers to.
 func WaitsForReference(p *v1alpha1.TurnProgress) bool {
 	return p.Phase == v1alpha1.TurnPhaseWaiting && len(p.WaitsFor) > 0 && p.WaitsFor[0].Type == v1alpha1.WaitTypeReference
+}
+
+// WaitsForSubAgent reports whether a Turn that has begun waits for sub-agents, and for nothing before them.
+func WaitsForSubAgent(p *v1alpha1.TurnProgress) bool {
+	return p.Phase == v1alpha1.TurnPhaseWaiting && len(p.WaitsFor) > 0 && p.WaitsFor[0].Type == v1alpha1.WaitTypeSubAgent
 }
 
 // Resume removes the wait for a reference from the status of the Turn, whose model call is about to be retried.

@@ -41,6 +41,18 @@ func HTTPTool(name string, class v1alpha1.SideEffect, url string) *ToolWrapper {
 	return w
 }
 
+// AgentTool begins a Tool that runs a sub-agent of a Harness, or one of the calling Session's for an empty name. It
+// accepts any arguments.
+func AgentTool(name, harness string) *ToolWrapper {
+	w := Tool(name)
+	w.object.Spec.Agent = &v1alpha1.AgentTool{}
+	if harness != "" {
+		w.object.Spec.Agent.HarnessRef = reference(harness)
+	}
+	w.object.Spec.InputSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"object"}`)}
+	return w
+}
+
 // In sets the namespace.
 func (w *ToolWrapper) In(namespace string) *ToolWrapper {
 	w.object.Namespace = namespace

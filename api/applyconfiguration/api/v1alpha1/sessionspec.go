@@ -19,6 +19,8 @@ type SessionSpecApplyConfiguration struct {
 	// agentRef names the Agent whose layer lies between the Harness and the Session.
 	AgentRef                      *LocalReferenceApplyConfiguration `json:"agentRef,omitempty"`
 	ConfigLayerApplyConfiguration `json:""`
+	// origin is why the manager has created the Session. Only the manager sets it.
+	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
 	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not
 	// read it.
 	Title *string `json:"title,omitempty"`
@@ -172,6 +174,14 @@ func (b *SessionSpecApplyConfiguration) WithMaxIterations(value int32) *SessionS
 // If called multiple times, the ToolConcurrency field is set to the value of the last call.
 func (b *SessionSpecApplyConfiguration) WithToolConcurrency(value apiv1alpha1.ToolConcurrency) *SessionSpecApplyConfiguration {
 	b.ConfigLayerApplyConfiguration.ToolConcurrency = &value
+	return b
+}
+
+// WithOrigin sets the Origin field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Origin field is set to the value of the last call.
+func (b *SessionSpecApplyConfiguration) WithOrigin(value *OriginApplyConfiguration) *SessionSpecApplyConfiguration {
+	b.Origin = value
 	return b
 }
 

@@ -17,7 +17,7 @@ type ToolCallApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// name of the tool, as in the model's response.
 	Name *string `json:"name,omitempty"`
-	// executor that runs the call: Job, HTTP, MCP, Builtin, Client, or None for a call that was refused.
+	// executor that runs the call: Job, HTTP, MCP, Builtin, Client, Agent, or None for a call that was refused.
 	Executor *apiv1alpha1.ToolExecutor `json:"executor,omitempty"`
 	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
@@ -58,6 +58,8 @@ type ToolCallApplyConfiguration struct {
 	// podName is the pod of the call's newest attempt, for kubectl logs. It is updated with the next change of state;
 	// the pod may no longer exist.
 	PodName *string `json:"podName,omitempty"`
+	// subAgent is the sub-agent of a call with the executor Agent. It is recorded before its Turn is created.
+	SubAgent *SubAgentReferenceApplyConfiguration `json:"subAgent,omitempty"`
 	// state of the call.
 	State *apiv1alpha1.ToolCallState `json:"state,omitempty"`
 	// reason of the state, in CamelCase.
@@ -220,6 +222,14 @@ func (b *ToolCallApplyConfiguration) WithPodUID(value types.UID) *ToolCallApplyC
 // If called multiple times, the PodName field is set to the value of the last call.
 func (b *ToolCallApplyConfiguration) WithPodName(value string) *ToolCallApplyConfiguration {
 	b.PodName = &value
+	return b
+}
+
+// WithSubAgent sets the SubAgent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SubAgent field is set to the value of the last call.
+func (b *ToolCallApplyConfiguration) WithSubAgent(value *SubAgentReferenceApplyConfiguration) *ToolCallApplyConfiguration {
+	b.SubAgent = value
 	return b
 }
 

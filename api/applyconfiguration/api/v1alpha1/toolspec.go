@@ -41,6 +41,9 @@ type ToolSpecApplyConfiguration struct {
 	HTTP *HTTPToolApplyConfiguration `json:"http,omitempty"`
 	// client leaves the tool to the client of the Session.
 	Client *apiv1alpha1.ClientTool `json:"client,omitempty"`
+	// agent runs the tool as a sub-agent: a Session of its own, with one Turn. Without an inputSchema, the argument
+	// message is required.
+	Agent *AgentToolApplyConfiguration `json:"agent,omitempty"`
 }
 
 // ToolSpecApplyConfiguration constructs a declarative configuration of the ToolSpec type for use with
@@ -136,5 +139,13 @@ func (b *ToolSpecApplyConfiguration) WithHTTP(value *HTTPToolApplyConfiguration)
 // If called multiple times, the Client field is set to the value of the last call.
 func (b *ToolSpecApplyConfiguration) WithClient(value apiv1alpha1.ClientTool) *ToolSpecApplyConfiguration {
 	b.Client = &value
+	return b
+}
+
+// WithAgent sets the Agent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Agent field is set to the value of the last call.
+func (b *ToolSpecApplyConfiguration) WithAgent(value *AgentToolApplyConfiguration) *ToolSpecApplyConfiguration {
+	b.Agent = value
 	return b
 }

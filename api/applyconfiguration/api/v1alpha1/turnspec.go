@@ -36,6 +36,8 @@ type TurnSpecApplyConfiguration struct {
 	// submittedBy is the user who sends the message. It must be the name of the user who creates the Turn. The
 	// four-eyes policy for approvals requires it.
 	SubmittedBy *string `json:"submittedBy,omitempty"`
+	// origin is why the manager has created the Turn. Only the manager sets it.
+	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
 	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year,
 	// waits included. A Turn that takes longer is ended: its tools are stopped, and it fails with reason
 	// DeadlineExceeded. The time in the queue does not count. Default: no deadline.
@@ -116,6 +118,14 @@ func (b *TurnSpecApplyConfiguration) WithSuspend(value bool) *TurnSpecApplyConfi
 // If called multiple times, the SubmittedBy field is set to the value of the last call.
 func (b *TurnSpecApplyConfiguration) WithSubmittedBy(value string) *TurnSpecApplyConfiguration {
 	b.SubmittedBy = &value
+	return b
+}
+
+// WithOrigin sets the Origin field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Origin field is set to the value of the last call.
+func (b *TurnSpecApplyConfiguration) WithOrigin(value *OriginApplyConfiguration) *TurnSpecApplyConfiguration {
+	b.Origin = value
 	return b
 }
 

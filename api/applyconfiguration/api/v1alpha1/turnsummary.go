@@ -20,6 +20,9 @@ type TurnSummaryApplyConfiguration struct {
 	// unpricedModelCalls counts the model calls that cost does not include: their Model has no price, the provider has not
 	// reported their token usage, or their price is in a fifth currency.
 	UnpricedModelCalls *int32 `json:"unpricedModelCalls,omitempty"`
+	// subAgents has the totals of the Turn's sub-agents, which usage, modelCalls and cost do not include. It is absent
+	// without sub-agents.
+	SubAgents *SubAgentsSummaryApplyConfiguration `json:"subAgents,omitempty"`
 	// toolCalls is the number of planned tool calls.
 	ToolCalls *int32 `json:"toolCalls,omitempty"`
 	// settledToolCalls is the number of tool calls that have their result.
@@ -78,6 +81,14 @@ func (b *TurnSummaryApplyConfiguration) WithCost(values ...*CostApplyConfigurati
 // If called multiple times, the UnpricedModelCalls field is set to the value of the last call.
 func (b *TurnSummaryApplyConfiguration) WithUnpricedModelCalls(value int32) *TurnSummaryApplyConfiguration {
 	b.UnpricedModelCalls = &value
+	return b
+}
+
+// WithSubAgents sets the SubAgents field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SubAgents field is set to the value of the last call.
+func (b *TurnSummaryApplyConfiguration) WithSubAgents(value *SubAgentsSummaryApplyConfiguration) *TurnSummaryApplyConfiguration {
+	b.SubAgents = value
 	return b
 }
 

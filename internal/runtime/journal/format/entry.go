@@ -166,6 +166,8 @@ type SettledCall struct {
 	Hooks []HookRun `json:"hooks,omitempty"`
 	// Original is the beginning of what the tool returned, if hooks have changed that.
 	Original string `json:"original,omitempty"`
+	// SubAgent has the totals of the sub-agent that the call ran as.
+	SubAgent *v1alpha1.SubAgentTotals `json:"subAgent,omitempty"`
 }
 
 // PartialContent is the kind of a part of a response.

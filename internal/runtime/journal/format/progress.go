@@ -76,6 +76,7 @@ type (
 		NotBefore        *metav1.Time     `json:"notBefore,omitempty"`
 		PodUID           types.UID        `json:"podUID,omitempty"`
 		PodName          string           `json:"podName,omitempty"`
+		SubAgent         *subAgent        `json:"subAgent,omitempty"`
 		State            string           `json:"state"`
 		Reason           string           `json:"reason,omitempty"`
 		Arguments        string           `json:"arguments,omitempty"`
@@ -87,6 +88,7 @@ type (
 		ModelCalls         int32             `json:"modelCalls,omitempty"`
 		Cost               []cost            `json:"cost,omitempty"`
 		UnpricedModelCalls int32             `json:"unpricedModelCalls,omitempty"`
+		SubAgents          *subAgents        `json:"subAgents,omitempty"`
 		ToolCalls          int32             `json:"toolCalls,omitempty"`
 		SettledToolCalls   int32             `json:"settledToolCalls,omitempty"`
 		FailedToolCalls    int32             `json:"failedToolCalls,omitempty"`
@@ -94,6 +96,24 @@ type (
 		StartedAt          *metav1.MicroTime `json:"startedAt,omitempty"`
 		FinishedAt         *metav1.MicroTime `json:"finishedAt,omitempty"`
 		TimeToFirstToken   *metav1.Duration  `json:"firstToken,omitempty"`
+	}
+
+	subAgent struct {
+		Name       string          `json:"name"`
+		SessionUID types.UID       `json:"sessionUID"`
+		Totals     *subAgentTotals `json:"totals,omitempty"`
+	}
+
+	subAgentTotals struct {
+		Usage              usage  `json:"usage,omitzero"`
+		ModelCalls         int32  `json:"modelCalls,omitempty"`
+		Cost               []cost `json:"cost,omitempty"`
+		UnpricedModelCalls int32  `json:"unpricedModelCalls,omitempty"`
+	}
+
+	subAgents struct {
+		Calls  int32           `json:"calls,omitempty"`
+		Totals *subAgentTotals `json:"totals,omitempty"`
 	}
 
 	usage struct {
@@ -194,7 +214,7 @@ func callFrom(c v1alpha1.ToolCall) toolCall {
 		ApproveBy: c.ApproveBy, ConcurrencyClass: c.ConcurrencyClass, ToolUID: c.ToolUID, ToolDigest: c.ToolDigest,
 		ToolGeneration: c.ToolGeneration, Timeout: c.Timeout, Fingerprint: c.Fingerprint, CallDigest: c.CallDigest,
 		Attempt: c.Attempt, NotBefore: c.NotBefore, PodUID: c.PodUID, PodName: c.PodName, State: string(c.State),
-		Reason: c.Reason, Arguments: c.Arguments, Preview: c.Preview,
+		Reason: c.Reason, Arguments: c.Arguments, Preview: c.Preview, SubAgent: subAgentFrom(c.SubAgent),
 		Hints: each(c.Hints, func(h v1alpha1.ToolHint) string { return string(h) }),
 	}
 }
@@ -206,7 +226,7 @@ func (c toolCall) call() v1alpha1.ToolCall {
 		ToolUID: c.ToolUID, ToolDigest: c.ToolDigest, ToolGeneration: c.ToolGeneration, Timeout: c.Timeout,
 		Fingerprint: c.Fingerprint, CallDigest: c.CallDigest, Attempt: c.Attempt, NotBefore: c.NotBefore,
 		PodUID: c.PodUID, PodName: c.PodName, State: v1alpha1.ToolCallState(c.State), Reason: c.Reason,
-		Arguments: c.Arguments, Preview: c.Preview,
+		Arguments: c.Arguments, Preview: c.Preview, SubAgent: c.SubAgent.reference(),
 		Hints: each(c.Hints, func(h string) v1alpha1.ToolHint { return v1alpha1.ToolHint(h) }),
 	}
 }
@@ -219,7 +239,7 @@ func summaryFrom(s *v1alpha1.TurnSummary) *summary {
 		Usage: usage(s.Usage), ModelCalls: s.ModelCalls, UnpricedModelCalls: s.UnpricedModelCalls, ToolCalls: s.ToolCalls,
 		SettledToolCalls: s.SettledToolCalls, FailedToolCalls: s.FailedToolCalls, Calls: s.Calls,
 		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, TimeToFirstToken: s.TimeToFirstToken,
-		Cost: each(s.Cost, func(c v1alpha1.Cost) cost { return cost(c) }),
+		Cost: each(s.Cost, func(c v1alpha1.Cost) cost { return cost(c) }), SubAgents: subAgentsFrom(s.SubAgents),
 	}
 }
 
@@ -231,7 +251,7 @@ func (s *summary) summary() *v1alpha1.TurnSummary {
 		Usage: v1alpha1.Usage(s.Usage), ModelCalls: s.ModelCalls, UnpricedModelCalls: s.UnpricedModelCalls,
 		ToolCalls: s.ToolCalls, SettledToolCalls: s.SettledToolCalls, FailedToolCalls: s.FailedToolCalls, Calls: s.Calls,
 		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, TimeToFirstToken: s.TimeToFirstToken,
-		Cost: each(s.Cost, func(c cost) v1alpha1.Cost { return v1alpha1.Cost(c) }),
+		Cost: each(s.Cost, func(c cost) v1alpha1.Cost { return v1alpha1.Cost(c) }), SubAgents: s.SubAgents.summary(),
 	}
 }
 
@@ -251,6 +271,7 @@ type settledCall struct {
 	PodUID     types.UID         `json:"podUID,omitempty"`
 	Hooks      []hookRun         `json:"hooks,omitempty"`
 	Original   string            `json:"original,omitempty"`
+	SubAgent   *subAgentTotals   `json:"subAgent,omitempty"`
 }
 
 func settledFrom(c SettledCall) settledCall {
@@ -258,6 +279,7 @@ func settledFrom(c SettledCall) settledCall {
 		ID: c.ID, Source: c.Source, Result: c.Result, Error: c.Error, Decision: string(c.Decision), By: c.By,
 		State: string(c.State), Reason: c.Reason, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, Image: c.Image,
 		PodUID: c.PodUID, Hooks: each(c.Hooks, hookRunFrom), Original: c.Original,
+		SubAgent: totalsFrom(c.SubAgent),
 	}
 }
 
@@ -266,6 +288,7 @@ func (c settledCall) call() SettledCall {
 		ID: c.ID, Source: c.Source, Result: c.Result, Error: c.Error, Decision: v1alpha1.Decision(c.Decision), By: c.By,
 		State: v1alpha1.ToolCallState(c.State), Reason: c.Reason, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
 		Image: c.Image, PodUID: c.PodUID, Hooks: each(c.Hooks, hookRun.run), Original: c.Original,
+		SubAgent: c.SubAgent.totals(),
 	}
 }
 

@@ -88,11 +88,19 @@ func Of(t *v1alpha1.Tool) *Definition {
 	}
 	chosen := executors.Chosen(spec)
 	d.Executor, d.Timeout = chosen.Name, chosen.Field.Timeout(spec)
+	if spec.Agent != nil && d.InputSchema == nil {
+		d.InputSchema = []byte(messageSchema)
+	}
 	if d.SideEffect == "" {
 		d.SideEffect = chosen.SideEffect
 	}
 	return d
 }
+
+// messageSchema is the inputSchema of a Tool with an agent that has none of its own.
+const messageSchema = `{"type":"object","properties":{"message":{"type":"string","minLength":1,` +
+	`"description":"The task for the agent, with all that it needs to know: it does not see this conversation."}},` +
+	`"required":["message"],"additionalProperties":false}`
 
 // Builtin completes the definition of a tool of a capability that is part of the manager: its executor and its source.
 // Without a side effect the tool has that of the executor.

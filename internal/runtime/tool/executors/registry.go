@@ -47,6 +47,14 @@ var registry = []Executor{
 		SideEffect: v1alpha1.SideEffectAtMostOnce,
 		Timeout:    30 * time.Second,
 	},
+	{
+		Name:       v1alpha1.ToolExecutorAgent,
+		Carrier:    CarrierCluster,
+		SideEffect: v1alpha1.SideEffectAtMostOnce,
+		Timeout:    5 * time.Minute,
+		Field: field("agent", func(spec *v1alpha1.ToolSpec) *v1alpha1.AgentTool { return spec.Agent },
+			func(agent *v1alpha1.AgentTool) *metav1.Duration { return agent.Timeout }),
+	},
 }
 
 // All returns all executors, in the order of the registry.
@@ -79,6 +87,12 @@ func Chosen(spec *v1alpha1.ToolSpec) Executor {
 func CarriedOut(name v1alpha1.ToolExecutor) bool {
 	carrier := Named(name).Carrier
 	return carrier == CarrierCluster || carrier == CarrierProcess
+}
+
+// InCluster reports whether objects in the cluster carry out the calls of an executor. The in-process runtime, which
+// has no cluster, carries them out itself.
+func InCluster(name v1alpha1.ToolExecutor) bool {
+	return Named(name).Carrier == CarrierCluster
 }
 
 // InProcess reports whether the process that runs a Turn carries out the calls of an executor itself. Such calls end

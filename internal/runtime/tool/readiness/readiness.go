@@ -20,6 +20,9 @@ type SchemaChecker interface {
 // Of returns the reason and message of a Tool's Ready condition. A schema that is too large is not checked.
 func Of(spec *v1alpha1.ToolSpec, schemas SchemaChecker) (reason, message string) {
 	definition.MustBeWhole(spec)
+	if spec.InputSchema == nil && spec.Agent != nil {
+		return v1alpha1.ReasonReady, "The Tool can be used. It has no inputSchema: the argument message is required."
+	}
 	if spec.InputSchema == nil {
 		return v1alpha1.ReasonReady, "The Tool can be used. It has no inputSchema: any object is accepted."
 	}

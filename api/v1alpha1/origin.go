@@ -1,0 +1,89 @@
+package v1alpha1
+
+import "k8s.io/apimachinery/pkg/types"
+
+// OriginType is the cause for which the manager creates a Session or a Turn.
+// +kubebuilder:validation:Enum=SubAgent
+type OriginType string
+
+const (
+	// OriginTypeSubAgent: a call of a Tool with an agent runs in the Session, as the Turn.
+	OriginTypeSubAgent OriginType = "SubAgent"
+)
+
+// SubAgentRetention is how long the Session of a sub-agent is kept.
+// +kubebuilder:validation:Enum=Delete;Keep
+type SubAgentRetention string
+
+const (
+	// SubAgentRetentionDelete deletes the Session after the retention time of Jobs, counted from the end of the Turn that
+	// made the call. It is the default.
+	SubAgentRetentionDelete SubAgentRetention = "Delete"
+	// SubAgentRetentionKeep keeps the Session until the one that it belongs to is deleted.
+	SubAgentRetentionKeep SubAgentRetention = "Keep"
+)
+
+// ObjectIdentity is the name and the UID of an object of the same namespace.
+type ObjectIdentity struct {
+	// name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	UID types.UID `json:"uid"`
+}
+
+// SubAgentOrigin is the call that a sub-agent runs for.
+type SubAgentOrigin struct {
+	// session is the Session of the Turn that made the call.
+	// +required
+	Session ObjectIdentity `json:"session"`
+	// turn is the Turn that made the call.
+	// +required
+	Turn ObjectIdentity `json:"turn"`
+	// step of the Turn's plan that made the call, from 1.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
+	Step int32 `json:"step"`
+	// callID is the id of the call.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	CallID string `json:"callID"`
+	// root is the Session at the top of the tree of sub-agents, which a user has created.
+	// +required
+	Root ObjectIdentity `json:"root"`
+	// depth is the number of Sessions above this one, from 1.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	Depth int32 `json:"depth"`
+	// retention is that of the Tool: Delete or Keep.
+	// +required
+	Retention SubAgentRetention `json:"retention"`
+}
+
+// Origin is the cause for which the manager has created a Session or a Turn.
+// +kubebuilder:validation:XValidation:rule="(self.type == 'SubAgent') == has(self.subAgent)",message="subAgent must be set with the type SubAgent, and only with it."
+type Origin struct {
+	// type of the cause: SubAgent.
+	// +required
+	Type OriginType `json:"type"`
+	// subAgent is the call that the sub-agent runs for.
+	// +optional
+	SubAgent *SubAgentOrigin `json:"subAgent,omitempty"`
+}
+
+// SubAgentOf returns the call that a sub-agent runs for; nil for every other origin, and for none.
+func (o *Origin) SubAgentOf() *SubAgentOrigin {
+	if o == nil || o.Type != OriginTypeSubAgent {
+		return nil
+	}
+	return o.SubAgent
+}
