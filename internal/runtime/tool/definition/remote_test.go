@@ -179,8 +179,10 @@ func TestAToolIsCurrentWhileItsServerIsTheOneThatHasListedIt(t *testing.T) {
 		cached := server.DeepCopy()
 		LeaveOutConnection(cached)
 		d := OfServer(cached).Find("mcp_search__find")
-		for _, got := range []bool{Discovered(server), Discovered(cached), d.Remote().Current(),
-			d.WithServer(&v1alpha1.MCPServer{Spec: server.Spec}).Remote().Current()} {
+		for _, got := range []bool{
+			Discovered(server), Discovered(cached), d.Remote().Current(),
+			d.WithServer(&v1alpha1.MCPServer{Spec: server.Spec}).Remote().Current(),
+		} {
 			if got != c.current {
 				t.Errorf("%s: it is current: %t", name, got)
 			}
