@@ -68,8 +68,6 @@ type stepMemory struct {
 	known *act.Step
 	// jobs are the requests for Jobs, by the name of the Job.
 	jobs map[string]*jobMemory
-	// agents is the knowledge about sub-agents, by the id of the call.
-	agents map[string]*agentMemory
 	// opened are the pods whose gate this process has removed.
 	opened map[types.UID]bool
 	// gatedSince is when the first gated pod that is not recorded was seen.
@@ -168,7 +166,6 @@ func (m *memory) of(number int32) *stepMemory {
 			number:    number,
 			known:     &act.Step{},
 			jobs:      map[string]*jobMemory{},
-			agents:    map[string]*agentMemory{},
 			opened:    map[types.UID]bool{},
 			pauses:    map[executor.Key]pause{},
 			accepted:  map[types.UID]bool{},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,23 +18,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobstatus"
 )
 
-// agentMemory is the knowledge of this process about the sub-agent of a call.
-type agentMemory struct {
-	// session is the UID of its Session, once that is known to be the one that the call needs.
-	session types.UID
-	// created is when this process created its Turn, or found that it exists; seen reports whether the cache has had it.
-	created time.Time
-	seen    bool
-	// cancelled reports whether this process has cancelled its Turn.
-	cancelled bool
-}
-
-// agent returns the memory of the sub-agent of a call, an empty one for a call without one.
-func (m *stepMemory) agent(call string) *agentMemory {
-	if m.agents[call] == nil {
-		m.agents[call] = &agentMemory{}
-	}
-	return m.agents[call]
+// agent returns the knowledge about the sub-agent of a call.
+func (m *stepMemory) agent(call string) *act.SubAgent {
+	return &m.known.Row(call).SubAgent
 }
 
 func hasSubAgent(call v1alpha1.ToolCall) bool {
@@ -61,7 +46,7 @@ func (r *Reconciler) subAgent(ctx context.Context, a *actScope, call v1alpha1.To
 // or from a second process: its name identifies the call. Nothing begins before the Session is recorded.
 func (r *Reconciler) startSubAgent(ctx context.Context, a *actScope, index int) error {
 	call := a.calls()[index]
-	if call.SubAgent != nil || a.step.agent(call.ID).session != "" {
+	if call.SubAgent != nil || a.step.agent(call.ID).Session != "" {
 		return nil
 	}
 	spec, planned, err := r.subAgent(ctx, a, call)
@@ -107,7 +92,7 @@ func (r *Reconciler) createSession(ctx context.Context, a *actScope, index int, 
 			a.settle(index, subagent.Crowded())
 			return nil
 		}
-		known.session = session.UID
+		known.Session = session.UID
 		return nil
 	case apierrors.IsAlreadyExists(err):
 		return r.adoptSession(ctx, a, index, spec)
@@ -134,7 +119,7 @@ func (r *Reconciler) adoptSession(ctx context.Context, a *actScope, index int, s
 		a.settle(index, subagent.NameTaken(spec.Name()))
 		return nil
 	}
-	a.step.agent(spec.Call.ID).session = found.UID
+	a.step.agent(spec.Call.ID).Session = found.UID
 	return nil
 }
 
@@ -142,7 +127,7 @@ func (r *Reconciler) adoptSession(ctx context.Context, a *actScope, index int, s
 func (r *Reconciler) recordSubAgents(a *actScope) bool {
 	recorded := false
 	for i, call := range a.calls() {
-		session := a.step.agent(call.ID).session
+		session := a.step.agent(call.ID).Session
 		if !act.RecordsSubAgent(call) || session == "" {
 			continue
 		}
@@ -160,7 +145,7 @@ func (r *Reconciler) recordSubAgents(a *actScope) bool {
 func (r *Reconciler) createSubAgents(ctx context.Context, a *actScope) error {
 	var failed []error
 	for i, call := range a.calls() {
-		if act.RecordedSubAgent(call) && !a.step.known.Done(call.ID) && a.step.agent(call.ID).created.IsZero() {
+		if act.RecordedSubAgent(call) && !a.step.known.Done(call.ID) && a.step.agent(call.ID).CreatedAt.IsZero() {
 			failed = append(failed, r.createTurn(ctx, a, i))
 		}
 	}
@@ -194,7 +179,7 @@ func (r *Reconciler) createTurn(ctx context.Context, a *actScope, index int) err
 	err = r.Client.Create(ctx, turn)
 	switch {
 	case err == nil:
-		a.step.agent(call.ID).created = r.Clock()
+		a.step.agent(call.ID).CreatedAt = r.Clock()
 	case apierrors.IsAlreadyExists(err):
 		return r.adoptTurn(ctx, a, index, spec)
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -222,7 +207,7 @@ func (r *Reconciler) adoptTurn(ctx context.Context, a *actScope, index int, spec
 		r.conclude(a, index, subagent.TurnTaken(spec.Name()))
 		return nil
 	}
-	a.step.agent(spec.Call.ID).created = r.Clock()
+	a.step.agent(spec.Call.ID).CreatedAt = r.Clock()
 	return nil
 }
 
@@ -234,7 +219,7 @@ func (r *Reconciler) concludeMissing(ctx context.Context, a *actScope, index int
 		return err
 	}
 	if turn != nil {
-		a.step.agent(call.ID).created = r.Clock()
+		a.step.agent(call.ID).CreatedAt = r.Clock()
 		a.deadline(r.Clock().Add(cacheLag))
 		return nil
 	}
@@ -284,7 +269,7 @@ func (r *Reconciler) observeSubAgent(ctx context.Context, a *actScope, index int
 	if turn == nil {
 		return r.observeMissingTurn(ctx, a, index, known)
 	}
-	known.created, known.seen = r.Clock(), true
+	known.CreatedAt, known.Seen = r.Clock(), true
 	if !queue.Finished(turn) {
 		act.Start(&a.turn.Status.ToolCalls[index])
 		return nil
@@ -294,12 +279,12 @@ func (r *Reconciler) observeSubAgent(ctx context.Context, a *actScope, index int
 
 // observeMissingTurn decides about a recorded call whose Turn the cache does not have: it is created when this process
 // does not know that it was there, and is gone only if a live read proves it.
-func (r *Reconciler) observeMissingTurn(ctx context.Context, a *actScope, index int, known *agentMemory) error {
-	if known.created.IsZero() {
+func (r *Reconciler) observeMissingTurn(ctx context.Context, a *actScope, index int, known *act.SubAgent) error {
+	if known.CreatedAt.IsZero() {
 		act.Start(&a.turn.Status.ToolCalls[index])
 		return nil
 	}
-	if lag := known.created.Add(cacheLag); !known.seen && r.Clock().Before(lag) {
+	if lag := known.CreatedAt.Add(cacheLag); !known.Seen && r.Clock().Before(lag) {
 		a.deadline(lag)
 		return nil
 	}

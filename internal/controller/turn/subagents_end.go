@@ -60,9 +60,9 @@ func (r *Reconciler) stopSubAgents(ctx context.Context, s *scope, memory *stepMe
 			continue
 		}
 		ended = false
-		if known := memory.agent(call.ID); !known.cancelled {
+		if known := memory.agent(call.ID); !known.Cancelled {
 			err := CancelSubAgent(ctx, r.Client, turn)
-			known.cancelled = err == nil
+			known.Cancelled = err == nil
 			failed = append(failed, err)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 func TestOnlyActDecidesAboutCalls(t *testing.T) {
 	files := 0
 	for _, root := range []string{
-		"../../controller", "../inprocess", "../invocation", "../step", "../toolresult", "../turnstate",
-		"../../../capstantest",
+		"../../controller", "../hook", "../inprocess", "../invocation", "../mcp", "../prompt", "../step", "../subagent",
+		"../toolresult", "../turnstate", "../../../capstantest",
 	} {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -78,6 +78,22 @@ func asksAboutCall(n ast.Node) string {
 		if from, ok := of.X.(*ast.Ident); ok && (from.Name == "act" || from.Name == "tool" || of.Sel.Name == "ToolCall") {
 			return "a map by call id, of " + of.Sel.Name
 		}
+	case *ast.IndexExpr:
+		if field, ok := n.X.(*ast.SelectorExpr); ok && isCallID(n.Index) {
+			return "a map by call id, in the field " + field.Sel.Name
+		}
 	}
 	return ""
+}
+
+// isCallID reports whether an expression is the id of a call, by its names.
+func isCallID(n ast.Expr) bool {
+	switch n := n.(type) {
+	case *ast.Ident:
+		return n.Name == "call" || n.Name == "callID"
+	case *ast.SelectorExpr:
+		of, named := n.X.(*ast.Ident)
+		return n.Sel.Name == "CallID" || n.Sel.Name == "ID" && named && strings.Contains(strings.ToLower(of.Name), "call")
+	}
+	return false
 }

@@ -55,6 +55,8 @@ type Row struct {
 	IntendedAttempt int32
 	// MissingSecret is the missing Secret that the call waits for.
 	MissingSecret *MissingSecret
+	// SubAgent is the knowledge about the sub-agent of the call.
+	SubAgent SubAgent
 
 	// secretCheckAt is when the Secret is checked again, secretCheckPause the pause before that.
 	secretCheckAt    time.Time
@@ -62,6 +64,17 @@ type Row struct {
 
 	misread bool
 	unread  int
+}
+
+// SubAgent is the knowledge of a process about the sub-agent that a call runs as.
+type SubAgent struct {
+	// Session is the UID of its Session, once that is known to be the one that the call needs.
+	Session types.UID
+	// CreatedAt is when this process created its Turn, or found that it exists. Seen reports whether the cache has had it.
+	CreatedAt time.Time
+	Seen      bool
+	// Cancelled reports whether this process has cancelled its Turn.
+	Cancelled bool
 }
 
 // Row returns the row of a call, which is empty for a call that nothing is known of.
