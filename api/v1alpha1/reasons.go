@@ -181,7 +181,7 @@ const (
 // Reasons of the end of a tool call, in status.toolCalls[].reason of a Turn and as the value of a metric label. The
 // list is closed.
 const (
-	// ToolCallReasonCompleted: the tool exited with 0.
+	// ToolCallReasonCompleted: the call has its result; a command exited with 0.
 	ToolCallReasonCompleted = "Completed"
 	// ToolCallReasonExitCode: the tool exited with a code other than 0, or terminated itself by a signal. It is never
 	// retried.

@@ -15,10 +15,11 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/journaltest"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	sites "github.com/capstan-dev/capstan/internal/testing/site"
 )
 
-// trace is a Store that records the stages which calls reach, in order: those that the journal shows, and those that
-// the test adds.
+// trace is a Store that records the stages which calls of the Session demo reach, in order: those that the journal
+// shows, and those that the test adds.
 type trace struct {
 	inprocess.Store
 	mu     sync.Mutex
@@ -39,7 +40,7 @@ func (tr *trace) reached() []string {
 
 func (tr *trace) Create(ctx context.Context, s inprocess.LogSession, e *v1alpha1.JournalEntrySpec) error {
 	err := tr.Store.Create(ctx, s, e)
-	if err == nil {
+	if err == nil && s.Name == "demo" {
 		tr.read(journaltest.Content(e))
 	}
 	return err
@@ -86,13 +87,15 @@ type pipelineRow struct {
 	stage string
 	// objects are those of the row; call is the tool that the model calls, with arguments unless they are empty.
 	objects, call, arguments string
-	// stdout, stderr and exit are the results of the tool's function.
+	// stdout, stderr and exit are the results of the tool's function. stdout can have {arguments}.
 	stdout, stderr string
 	exit           int
 	// decide is the decision about the call, once the Turn waits for one.
 	decide v1alpha1.Decision
 	// claimed reports whether another process has claimed the call, and ended.
 	claimed bool
+	// serve is what an MCPServer of the row does with a call, which it adds to the trace.
+	serve func(tr *trace, now *clock.Clock) sites.MCPTool
 
 	// reached are the stages, in order. None comes after the one at which the call ends, but those that report its end.
 	reached []string
@@ -203,7 +206,7 @@ var pipeline = []pipelineRow{
 // TestThePipelineOfACall runs a call through each row. Whatever its end, the Turn goes on (TOOL-13).
 // Rules: TOOL-04, TOOL-15.
 func TestThePipelineOfACall(t *testing.T) {
-	for _, row := range pipeline {
+	for _, row := range slices.Concat(pipeline, hookedPipeline, remotePipeline) {
 		t.Run(row.stage, func(t *testing.T) {
 			now := &clock.Clock{}
 			tr := &trace{Store: inprocess.NewMemoryStore()}
@@ -214,12 +217,20 @@ func TestThePipelineOfACall(t *testing.T) {
 			if row.claimed {
 				claimAndStop(t, tr.Store, script)
 			}
-			runtime := start(t, inprocess.WithYAML(row.objects), inprocess.WithStore(tr), inprocess.WithClock(now),
-				inprocess.WithSimulation(script), inprocess.WithTools(func(call inprocess.Call) (string, string, int) {
+			options := []inprocess.Option{
+				inprocess.WithYAML(row.objects), inprocess.WithStore(tr), inprocess.WithClock(now),
+				inprocess.WithSimulation(script), inprocess.WithDefaultSession("demo"),
+				inprocess.WithTools(func(call inprocess.Call) (string, string, int) {
 					tr.add("execute", call.ID)
 					now.Advance(pipelineRun)
-					return row.stdout, row.stderr, row.exit
-				}))
+					return strings.ReplaceAll(row.stdout, "{arguments}", call.Arguments), row.stderr, row.exit
+				}),
+			}
+			if row.serve != nil {
+				server := sites.NewMCP(t, sites.Stateless, row.serve(tr, now))
+				options = append(append(options, reaching(server.Server)...), searching(server.URL, ""))
+			}
+			runtime := start(t, options...)
 			turn := run(t, runtime, message("demo-1", "Go."))
 			if row.decide != "" {
 				var err error

@@ -39,7 +39,9 @@ func endedAs(turn *v1alpha1.Turn, text string) tool.Outcome {
 			text += unfinished
 		}
 		result := tool.CutResult(text)
-		return tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Result: &result}
+		return tool.Outcome{
+			State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &result,
+		}
 	case v1alpha1.TurnPhaseCancelled:
 		return tool.Failed(v1alpha1.ToolCallReasonSubAgentCancelled,
 			"The sub-agent was cancelled before it returned a result."+maybeWorked)

@@ -186,10 +186,12 @@ func TestTheOutcomeOfACallIsTheEndOfItsSubAgent(t *testing.T) {
 		reason string
 		text   string
 	}{
-		"a response": {turn(v1alpha1.TurnPhaseSucceeded, nil), v1alpha1.ToolCallStateSucceeded, "", "found"},
+		"a response": {
+			turn(v1alpha1.TurnPhaseSucceeded, nil), v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted, "found",
+		},
 		"a response at the limit": {turn(v1alpha1.TurnPhaseSucceeded, func(p *v1alpha1.TurnProgress) {
 			p.Plan = &v1alpha1.TurnPlan{StopReason: v1alpha1.StopReasonMaxTurnRequests}
-		}), v1alpha1.ToolCallStateSucceeded, "", "before it had finished"},
+		}), v1alpha1.ToolCallStateSucceeded, v1alpha1.ToolCallReasonCompleted, "before it had finished"},
 		"cancelled": {
 			turn(v1alpha1.TurnPhaseCancelled, nil), v1alpha1.ToolCallStateFailed,
 			v1alpha1.ToolCallReasonSubAgentCancelled, "cancelled",
