@@ -18,7 +18,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
-	"github.com/capstan-dev/capstan/internal/runtime/hook/kept"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/cache"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 // Executor runs expressions. It keeps what it has compiled. It is safe for concurrent use.
 type Executor struct {
 	env      *cel.Env
-	programs *kept.Values[compiled]
+	programs *cache.Values[compiled]
 }
 
 // New returns an Executor.
@@ -41,7 +41,7 @@ func New() (*Executor, error) {
 	subset := env.NewLibrarySubset().
 		AddExcludedMacros("map", "filter").
 		AddExcludedFunctions(env.NewFunction("matches"))
-	e := &Executor{programs: kept.New[compiled](maxKeptBytes)}
+	e := &Executor{programs: cache.New[compiled](maxKeptBytes)}
 	var err error
 	e.env, err = cel.NewCustomEnv(
 		cel.StdLib(cel.StdLibSubset(subset)),

@@ -53,7 +53,7 @@ func (p patterns) units() int {
 	return units
 }
 
-// of returns a regular expression. One that is no constant is compiled for each call.
+// of returns a regular expression. One that is not a constant is compiled for each call.
 func (p patterns) of(source string) (*pattern.Pattern, error) {
 	if compiled, ok := p[source]; ok {
 		return compiled, nil

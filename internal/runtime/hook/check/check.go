@@ -8,8 +8,8 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
+	"github.com/capstan-dev/capstan/internal/runtime/hook/cache"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/cel"
-	"github.com/capstan-dev/capstan/internal/runtime/hook/kept"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/webhook"
 )
 
@@ -24,7 +24,7 @@ func Expressions() (*cel.Executor, error) {
 // maxScriptBytes is the most memory of scripts that are known to be valid or not.
 const maxScriptBytes = 8 << 20
 
-var scripts = kept.New[invalid](maxScriptBytes)
+var scripts = cache.New[invalid](maxScriptBytes)
 
 // Hook returns why a hook of a namespace cannot run; nil if it can. With a context that ends it returns that.
 func Hook(ctx context.Context, namespace string, s *hook.Spec) error {

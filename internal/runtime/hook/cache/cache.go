@@ -1,6 +1,6 @@
-// Package kept has what is made of the texts of tenants: compiled expressions, checked scripts. It bounds what is kept
-// by bytes, and divides both the bytes and the work between namespaces.
-package kept
+// Package cache keeps values that are made of the texts of tenants: compiled expressions, checked scripts. It bounds
+// them by bytes, and divides both the bytes and the work between namespaces.
+package cache
 
 import (
 	"container/list"
