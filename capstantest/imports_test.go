@@ -34,6 +34,7 @@ func TestUsersDoNotCompileTheSDKsOfProviders(t *testing.T) {
 		"api/v1alpha1":               append(append(clients, cel), sdks...),
 		"api/applyconfiguration/...": append([]string{cel, "sigs.k8s.io/controller-runtime"}, sdks...),
 		"internal/controller/...":    sdks,
+		"cmd/manager":                {"go.opencensus.io"},
 	} {
 		t.Run(pkg, func(t *testing.T) {
 			imported := dependencies(t, pkg)

@@ -24,7 +24,7 @@ type Prompt struct {
 	Iteration int32
 	// System is the system prompt.
 	System string
-	// Locale that is to be answered in; empty for none.
+	// Locale of the response; empty for none.
 	Locale string
 	// Messages is the conversation, oldest first, each message as JSON.
 	Messages []string
@@ -49,7 +49,7 @@ func (o Options) models() model.Registry {
 	return models
 }
 
-// observedDriver shows each request before it is answered.
+// observedDriver shows each request before it is sent.
 type observedDriver struct {
 	model.Driver
 	show func(Prompt)

@@ -199,7 +199,7 @@ type SessionStatus struct {
 	ActiveTurn *ActiveTurn `json:"activeTurn,omitempty"`
 
 	// withdrawnUID is the UID of a queued Turn that was cancelled while no other Turn ran. It is written with
-	// optimistic locking before the Turn ends: an admission of the Turn that is under way then fails.
+	// optimistic locking before the Turn ends: an admission of the Turn that is in progress then fails.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string

@@ -233,7 +233,7 @@ func (r *refusing) Create(ctx context.Context, s inprocess.LogSession, e *v1alph
 }
 
 func TestAStepThatCannotBeClosedDoesNotLeaveItsSessionActive(t *testing.T) {
-	// What an act step has come to is refused so often: the answer of a model would be kept until it can be written.
+	// What an act step has come to is refused so often: the response of a model would be kept until it can be written.
 	var refuse atomic.Int32
 	store := &refusing{Store: inprocess.NewMemoryStore()}
 	runtime := start(t, inprocess.WithStore(store), inprocess.WithSimulation(calling([]string{"look"})),

@@ -52,7 +52,7 @@ type Event = event.Event
 // Providers are the drivers of model providers. Package capstantest/providers has them.
 type Providers = model.Registry
 
-// Answer is a model that is a function: it returns one response, or the error of the provider. It is called from
+// Answer is a model as a function: it returns one response, or the error of the provider. It is called from
 // several goroutines at once, and must end soon after its context does. The code of the Turn's error is that of the
 // *ModelError in the tree of the error, otherwise processing_error; a function that panics has failed.
 type Answer func(ctx context.Context, m *v1alpha1.Model, r Request) (*Response, error)

@@ -115,7 +115,7 @@ func WithClock(c *clock.Clock) Option {
 }
 
 // WithoutPauses advances the clock to the end of each pause before another attempt of a tool call or a model call, so
-// that no caller waits for it. Time limits and waits for users are no pauses.
+// that no caller waits for it. Time limits and waits for users are not pauses.
 func WithoutPauses() Option {
 	return func(b *builder) error {
 		b.withoutPauses = true

@@ -21,7 +21,7 @@ type Call struct {
 	// IdempotencyKey is the same for every attempt of a call, and differs between calls: CAPSTAN_IDEMPOTENCY_KEY of a
 	// container.
 	IdempotencyKey string
-	// Locale that the user is to be answered in: CAPSTAN_LOCALE of a container. Empty for none.
+	// Locale of the response to the user: CAPSTAN_LOCALE of a container. Empty for none.
 	Locale string
 	// Context ends when the tool is stopped: its pod is deleted, the Turn has ended, or its timeout has passed. A
 	// capstantest.Match gets none.

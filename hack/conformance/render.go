@@ -23,7 +23,7 @@ var tableRow = regexp.MustCompile(`(?m)^\| ([A-Z]{2,7}-[0-9]{2}) \| (?:.*) \| ?(
 // notTested begins the difference of a rule that no test can hold; the reason follows.
 const notTested = "Does not apply:"
 
-// rulesOf returns the rules of the text of docs/design/rules.md. Decisions on open questions are no rules.
+// rulesOf returns the rules of the text of docs/design/rules.md. Decisions on open questions are not rules.
 func rulesOf(text string) []rule {
 	var rules []rule
 	for _, row := range tableRow.FindAllStringSubmatch(text, -1) {

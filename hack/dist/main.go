@@ -67,7 +67,7 @@ func replace(path string, content []byte) (changed bool, err error) {
 	return true, nil
 }
 
-// removeStale takes away the schemas of kinds that are no more.
+// removeStale removes the schemas of kinds that no longer exist.
 func removeStale(root string, files map[string][]byte, progress io.Writer) error {
 	present, err := filepath.Glob(filepath.Join(root, schemaFolder, "*.json"))
 	if err != nil {

@@ -128,7 +128,7 @@ func standardObject(schema map[string]any) map[string]any {
 	return out
 }
 
-// eachStandard goes through fields, whose names are no keywords.
+// eachStandard goes through fields, whose names are not keywords.
 func eachStandard(properties any) any {
 	fields, ok := properties.(map[string]any)
 	if !ok {

@@ -85,8 +85,8 @@ func run(args []string, s streams) int {
 	}
 }
 
-// arguments reads a tool's arguments. Nothing at all stands for an empty object; unknown names are no error, as a tool
-// may be called by a newer definition of it.
+// arguments reads a tool's arguments. Empty input stands for an empty object; unknown names are not an error, because a
+// tool may be called by a newer definition of it.
 func arguments[T any](s streams) (T, error) {
 	var parsed T
 	content, err := io.ReadAll(s.in)

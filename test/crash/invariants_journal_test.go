@@ -197,7 +197,7 @@ func checkJournal(v *findings, entries []journal.Entry, whole bool) {
 		case over[key] && entry.Final:
 			v.fail(journalWhole, "entry %d closes step %d of Turn %s, which had ended before", entry.Ordinal, entry.Step, key)
 		case over[key]:
-			continue // A part that was under way when the Turn ended counts for nothing.
+			continue // A part that was in progress when the Turn ended is ignored.
 		case open == "":
 			open, last = key, 0
 		case open != key:

@@ -133,7 +133,7 @@ func rolloutBesideTool(ctx context.Context, value int32) contest {
 	return contest{toolServer: w, asked: asked, other: other}
 }
 
-// answer waits for the answer of the Turn.
+// answer waits for the response of the Turn.
 func (c contest) answer(ctx context.Context) *v1alpha1.Turn {
 	GinkgoHelper()
 	return succeeded(ctx, c.asked.Namespace, c.asked.Name)

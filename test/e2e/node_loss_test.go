@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// lossLimit bounds the spec in which the node is lost: a node counts as lost after 50 s, and its pods are given up
+	// lossLimit bounds the spec in which the node is lost: a node counts as lost after 50 s, and its pods are evicted
 	// 30 s later.
 	lossLimit = 6 * time.Minute
 	// givenUp is how long after the node was lost every call is decided or tried again.

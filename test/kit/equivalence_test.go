@@ -136,7 +136,7 @@ func (s scenario) starting() (capstantest.JobRunner, <-chan struct{}) {
 // cluster is a namespace that the kit's controllers work in.
 type cluster struct {
 	namespace string
-	// answered counts what was given for calls, because the status shows a result that was kept a moment later.
+	// answered counts the results and decisions, because the status shows one a moment after the journal has it.
 	answered int
 }
 

@@ -28,7 +28,7 @@ type scenario struct {
 	model, harness, session string
 	// tools returns the output of the containers. It calls started for each of them.
 	tools func(call capstantest.Call, started func()) (stdout, stderr string, exit int)
-	// archive has the Harness archived while the model is asked for the first time.
+	// archive has the Harness archived during the first model call.
 	archive bool
 	// during is done once a tool has started; then while the Turn waits, one after another.
 	during func(context.Context, world)

@@ -242,7 +242,7 @@ var _ = Describe("The files of a Session whose manager ends", Serial, Ordered, f
 	held := &holding{}
 	another := onOwnServer(capstantest.Options{Transport: held.wrap, NoJobPlayer: true})
 
-	It("are kept, and a change that was under way happens once", func(ctx context.Context) {
+	It("are kept, and a change that was in progress happens once", func(ctx context.Context) {
 		kit = another()
 		namespace := filesNamespace(ctx, map[string][]v1alpha1.SimulatedToolCall{
 			"write":  {fileCall("write_file", `{"path": "/notes/a.txt", "content": "x"}`)},

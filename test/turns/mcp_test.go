@@ -40,7 +40,7 @@ func mcpCalls(s *site) []asked {
 	return calls
 }
 
-// usingServer starts a Turn whose model calls the tool find of an MCPServer once and says what it was told.
+// usingServer starts a Turn whose model calls the tool find of an MCPServer once and repeats the result.
 func usingServer(ctx context.Context, server *v1alpha1.MCPServer) string {
 	GinkgoHelper()
 	call := builder.Call("mcp_search__find")

@@ -180,7 +180,7 @@ func (l *requestLog) isProgress(method, path string, body []byte) (progress, pha
 	return progress, progress && patch.Status.Phase != ""
 }
 
-// in returns the writes to objects of a namespace, as `METHOD resource[/subresource]`, without those that only say
+// in returns the writes to objects of a namespace, as `METHOD resource[/subresource]`, without those that only show
 // whether a layer, Model or Tool can be used: they are no part of a Turn. Nor are Events, which have a bound of their
 // own. Progress writes are among them, late plans are not.
 func (l *requestLog) in(namespace string) []string {

@@ -46,7 +46,7 @@ func ended(kind batchv1.JobConditionType, after time.Duration) func(*batchv1.Job
 	}
 }
 
-// reconciler works on the objects, and counts requests that are no reads from the cache.
+// reconciler works on the objects, and counts requests other than reads from the cache.
 func reconciler(t *testing.T, age time.Duration, writes *int, objects ...client.Object) *Reconciler {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -1,5 +1,4 @@
-// Package mcpserver keeps the tools of MCPServers known: it asks the servers from time to time, and stores what they
-// respond.
+// Package mcpserver keeps the tools of MCPServers known: it lists them from time to time, and stores their definitions.
 package mcpserver
 
 import (
@@ -44,7 +43,7 @@ type Reconciler struct {
 	Texts *configsource.Texts
 	// Records has the definitions of the tools.
 	Records record.Store
-	// Discoverer asks the servers.
+	// Discoverer lists the tools of servers.
 	Discoverer discovery.Discoverer
 	// Policies prevents reads of Secrets while an admission policy of the installation is missing. Nil prevents
 	// nothing.
@@ -94,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: max(wait(next, last, r.Clock()), time.Second)}, nil
 }
 
-// discover asks the server of an MCPServer for its tools. Without a place for it, or when a Secret must not be read
+// discover lists the tools of an MCPServer. Without a place for it, or when a Secret must not be read
 // now, it returns the pause until it is tried again.
 func (r *Reconciler) discover(ctx context.Context, base *v1alpha1.MCPServer) (attempt, time.Duration, error) {
 	key := client.ObjectKeyFromObject(base)

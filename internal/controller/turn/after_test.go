@@ -15,7 +15,7 @@ func TestAJobIsSettledOnceTheHooksAfterItHaveRun(t *testing.T) {
 	for name, test := range map[string]struct {
 		class     v1alpha1.SideEffect
 		cancelled bool
-		// told is what the model reads of the call, runs how often the hook runs.
+		// told is the part of the result that the model reads, runs how often the hook runs.
 		told string
 		runs int
 	}{

@@ -45,7 +45,7 @@ func TooLarge(config string) bool {
 }
 
 // Merge adds the capabilities of a layer to those of the layers above it. A capability that is there already stays
-// where it is, and has the configuration of the lower layer, also if that is none (CFG-03).
+// where it is, and has the configuration of the lower layer, even an empty one (CFG-03).
 func Merge(above []Use, layer []v1alpha1.CapabilityReference) []Use {
 	merged := slices.Clone(above)
 	for i := range layer {

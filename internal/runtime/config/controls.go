@@ -6,7 +6,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// Locale is the language that a message is to be answered in: that of its own controls, else that of the Session, else
+// Locale is the language of the response to a message: that of its own controls, else that of the Session, else
 // none (CFG-08). It is no part of the layers.
 func Locale(controls *v1alpha1.TurnControls, session string) string {
 	if controls != nil {

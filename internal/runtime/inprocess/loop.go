@@ -61,7 +61,7 @@ type Job struct {
 	Tool *v1alpha1.Tool
 	// Arguments as the tool gets them.
 	Arguments string
-	// Locale that the user is to be answered in; empty for none.
+	// Locale of the response to the user; empty for none.
 	Locale string
 }
 

@@ -8,7 +8,7 @@ func TestABytesCountThatComesLateDoesNotOutliveItsSession(t *testing.T) {
 	l.set(gone, 100)
 	l.set(next, 1)
 	l.forget(gone)
-	l.set(gone, 100) // by a read that was under way
+	l.set(gone, 100) // by a read that was in progress
 	if got := l.otherBytes(next); got != 0 {
 		t.Errorf("the namespace is charged %d bytes for a journal that was deleted", got)
 	}

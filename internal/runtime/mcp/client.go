@@ -69,7 +69,7 @@ type Error struct {
 	Answered bool
 	// Request is the request that has failed; nil if none has.
 	Request *egress.Error
-	// Status of HTTP that is no success; 0 for none.
+	// Status of an HTTP response other than success; 0 for none.
 	Status int
 	// Rejected is the server's own error; empty for none.
 	Rejected string

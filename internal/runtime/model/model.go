@@ -28,7 +28,7 @@ type Request struct {
 	Messages []event.Message
 	// Tools that the model may call.
 	Tools []ToolDefinition
-	// Locale that is to be answered in, a BCP 47 tag; empty for none.
+	// Locale of the response, a BCP 47 tag; empty for none.
 	Locale string
 	// Iteration numbers the model calls of the Turn, from 1.
 	Iteration int32
@@ -109,7 +109,7 @@ type Response struct {
 	Usage Usage
 	// ResponseID is the provider's id of the response, at most 256 bytes. It may be empty.
 	ResponseID string
-	// Model is the provider's name of the model that answered.
+	// Model is the provider's name of the model that has responded.
 	Model string
 }
 

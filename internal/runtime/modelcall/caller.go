@@ -46,7 +46,7 @@ type Options struct {
 type Request struct {
 	// Content is the request to each Model, with the messages from all Models; its Model and OnPartial are not used.
 	Content model.Request
-	// Input is the ID of the message that is to be answered. The images of those before it may have expired.
+	// Input is the ID of the message that the Turn is about. The images of those before it may have expired.
 	Input string
 	// Namespace is that of the Models, and of their Secrets.
 	Namespace string

@@ -91,7 +91,7 @@ func isComposite(text string) bool {
 }
 
 // changed is an outcome as hooks have left it. A call that has failed stays one that has failed: a result that hooks
-// have made of it is added to its error. Of a call whose outcome is unknown the model is still told so.
+// have made of it is added to its error. The model still learns that an outcome is unknown.
 func changed(outcome tool.Outcome, by hook.Returned) tool.Outcome {
 	before, text := outcome.Error, textOf(by.Result)
 	if outcome.Result != nil {

@@ -140,7 +140,7 @@ func price(currency string, output v1alpha1.Price) *v1alpha1.ModelPrice {
 
 func TestCostsOfIterationsAddUpByCurrency(t *testing.T) {
 	b := newBench(t)
-	// Each answer has two tokens.
+	// Each response has two tokens.
 	turn := b.iterate(newTurn("demo-1"), price("USD", "1"), nil, price("EUR", "5"), price("USD", "7"))
 	expectCost(t, turn.Progress.Summary, 1, eur("0.00001"), usd("0.000016"))
 	b.fails("(400) no")

@@ -195,7 +195,7 @@ func TestALogThatTakesNoPiecesCostsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAnotherProcessHasClosedTheStep has the Turn cancelled by another process while the answer comes in: it is not
+// TestAnotherProcessHasClosedTheStep has the Turn cancelled by another process while the response arrives: it is not
 // paid for any longer.
 func TestAnotherProcessHasClosedTheStep(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
@@ -231,7 +231,7 @@ func (d driver) Generate(ctx context.Context, r model.Request) (*model.Response,
 	return d(ctx, r)
 }
 
-// TestAnAnswerWaitsForALogThatRefusesIt has a quota, say, on the entries of the journal.
+// TestAnAnswerWaitsForALogThatRefusesIt has, for example, a quota on the entries of the journal.
 func TestAnAnswerWaitsForALogThatRefusesIt(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		refusals := 0

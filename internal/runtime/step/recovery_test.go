@@ -272,7 +272,7 @@ func TestAnAnswerIsAskedForAgainWhere(t *testing.T) {
 	}
 }
 
-// TestTheFallbackThatWasAnsweringFinalizes has the first Model fail, and the process die while the second one answers.
+// TestTheFallbackThatWasAnsweringFinalizes has the first Model fail, and the process die while the second one responds.
 func TestTheFallbackThatWasAnsweringFinalizes(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		c := finalizing()

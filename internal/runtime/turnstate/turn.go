@@ -30,7 +30,7 @@ type Turn struct {
 	MessageBytes int64
 	// ConfigBytes is the size of the configuration that is yet to be read.
 	ConfigBytes int64
-	// Locale that the message is to be answered in; empty for none (CFG-08).
+	// Locale of the response to the message; empty for none (CFG-08).
 	Locale string
 	// Depth is the number of Sessions above that of the Turn, in its tree of sub-agents.
 	Depth int32

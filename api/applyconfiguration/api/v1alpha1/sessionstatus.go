@@ -23,7 +23,7 @@ type SessionStatusApplyConfiguration struct {
 	// once.
 	ActiveTurn *ActiveTurnApplyConfiguration `json:"activeTurn,omitempty"`
 	// withdrawnUID is the UID of a queued Turn that was cancelled while no other Turn ran. It is written with
-	// optimistic locking before the Turn ends: an admission of the Turn that is under way then fails.
+	// optimistic locking before the Turn ends: an admission of the Turn that is in progress then fails.
 	WithdrawnUID *types.UID `json:"withdrawnUID,omitempty"`
 	// journal is the state of the Session's journal.
 	Journal *JournalStatusApplyConfiguration `json:"journal,omitempty"`

@@ -44,7 +44,7 @@ type Finding struct {
 	Catalog         *Catalog
 }
 
-// Discover asks a server for its tools. After an error nothing is known: a Secret could not be read.
+// Discover lists the tools of a server. After an error nothing is known: a Secret could not be read.
 func (d Discoverer) Discover(ctx context.Context, server *v1alpha1.MCPServer) (Finding, error) {
 	spec := server.Spec
 	process := executor.Process{Secrets: d.Secrets, Account: d.Account}

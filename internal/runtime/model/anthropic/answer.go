@@ -28,7 +28,8 @@ const (
 // maxResponseID is the maximum length of a response id that is kept, in bytes.
 const maxResponseID = 256
 
-// answer collects the events of a stream. The SDK's own accumulator would turn incomplete arguments into empty ones.
+// answer accumulates the response from the events of a stream. The SDK's own accumulator would turn incomplete
+// arguments into empty ones.
 type answer struct {
 	id, model string
 	text      strings.Builder

@@ -56,7 +56,7 @@ func (d *double) one(t *testing.T) (*http.Request, string) {
 	return d.got[0], d.bodies[0]
 }
 
-// driver asks the double.
+// driver calls the double.
 func (d *double) driver(t *testing.T, parameters v1alpha1.ModelParameters) model.Driver {
 	t.Helper()
 	made, err := New(Options{HTTP: d.Client(), BaseURL: d.URL, Key: key, Parameters: parameters})
@@ -135,7 +135,7 @@ func simple() model.Request {
 	return model.Request{Model: "claude-test", Messages: []event.Message{event.NewUserMessage(prompt)}}
 }
 
-// ask asks the double for one response.
+// ask requests one response of the double.
 func (d *double) ask(t *testing.T) (*model.Response, error) {
 	t.Helper()
 	return d.driver(t, v1alpha1.ModelParameters{}).Generate(t.Context(), simple())

@@ -14,7 +14,7 @@ import (
 // maxResponseID is the maximum length of a response id that is kept, in bytes.
 const maxResponseID = 256
 
-// answer collects the chunks of a stream.
+// answer accumulates the response from the chunks of a stream.
 type answer struct {
 	id      string
 	model   string

@@ -34,7 +34,7 @@ func TestABareRequest(t *testing.T) {
 		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true}, "store": false,
 		"messages": [{"role": "user", "content": "the very private question"}]
 	}`)
-	// What OpenAI has in addition to others is not for others, who may refuse it.
+	// Fields that only OpenAI has are not sent to other servers, which may refuse them.
 	providertest.SameJSON(t, sent(t, Options{BaseURL: "https://models.example.org/v1"}, question()), `{
 		"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true},
 		"messages": [{"role": "user", "content": "the very private question"}]

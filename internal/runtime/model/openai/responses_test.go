@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
 )
 
-// respond asks a server by Responses.
+// respond calls a server by Responses.
 func respond(t *testing.T, answer providertest.Answer, r model.Request, p v1alpha1.ModelParameters) (
 	*providertest.Server, *model.Response, error,
 ) {

@@ -33,7 +33,7 @@ type turn struct {
 	input string
 	// images are those of the last user message, in words.
 	images []string
-	// locale that is to be answered in; empty for none.
+	// locale of the response; empty for none.
 	locale string
 	// results are the newest outcome of each tool in the turn, by the tool's name.
 	results map[string]string

@@ -50,7 +50,7 @@ type Params struct {
 	Arguments string
 	// Launcher that runs the tool's command.
 	Launcher Launcher
-	// Locale that the user is to be answered in; empty for none.
+	// Locale of the response to the user; empty for none.
 	Locale string
 	// TraceParent is the W3C trace context of the call. An invalid one is omitted.
 	TraceParent string

@@ -11,7 +11,7 @@ import (
 // Google plays the Gemini API for a model since Gemini 3. What it refuses is from
 // ai.google.dev/gemini-api/docs/thought-signatures (read 2026-11): the first call of each step of the current turn has
 // its signature, at the part that it came with, or the documented placeholder; the current turn begins with the newest
-// message of the user that is no result. The words are those of github.com/lbjlaq/Antigravity-Manager/issues/139
+// message of the user other than a result. The words are those of github.com/lbjlaq/Antigravity-Manager/issues/139
 // (2025-12) and github.com/NoeFabris/opencode-antigravity-auth/issues/368 (2026-02). That a part has one kind of data,
 // and that there are as many results as calls, is from ai.google.dev/api/caching#Part and
 // ai.google.dev/gemini-api/docs/function-calling (read 2026-11). It has no field for the user: labels are for another
