@@ -48,6 +48,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.HookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HookMatcher"):
 		return &apiv1alpha1.HookMatcherApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HookOutcome"):
+		return &apiv1alpha1.HookOutcomeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HookVariable"):
 		return &apiv1alpha1.HookVariableApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HTTPHeader"):
@@ -104,6 +106,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ObjectIdentityApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Origin"):
 		return &apiv1alpha1.OriginApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PinnedHook"):
+		return &apiv1alpha1.PinnedHookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("QueuePosition"):
 		return &apiv1alpha1.QueuePositionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Record"):
@@ -114,6 +118,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Session"):
 		return &apiv1alpha1.SessionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SessionHooks"):
+		return &apiv1alpha1.SessionHooksApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SessionSpec"):
 		return &apiv1alpha1.SessionSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SessionStatus"):

@@ -4,11 +4,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// HookEvent is the point of a Turn at which a hook runs.
-// +kubebuilder:validation:Enum=UserPromptSubmit;PreToolUse;PostToolUse;TurnEnd
+// HookEvent is the point of a Session or a Turn at which a hook runs.
+// +kubebuilder:validation:Enum=SessionStart;SessionEnd;UserPromptSubmit;PreToolUse;PostToolUse;TurnEnd
 type HookEvent string
 
 const (
+	// HookEventSessionStart is before the first Turn of a Session, once the Session can be used. A hook can change
+	// nothing.
+	HookEventSessionStart HookEvent = "SessionStart"
+	// HookEventSessionEnd is when a Session is deleted. A hook can change nothing.
+	HookEventSessionEnd HookEvent = "SessionEnd"
 	// HookEventUserPromptSubmit is before the first model call of a Turn. A hook can rewrite the message, or block it
 	// and end the Turn.
 	HookEventUserPromptSubmit HookEvent = "UserPromptSubmit"
@@ -135,18 +140,18 @@ type WebhookHook struct {
 	CABundle string `json:"caBundle,omitempty"`
 }
 
-// Hook is a program that runs at an event of a Turn. It looks at a message, a tool call or its result, and can rewrite
-// or block it. At the end of a Turn it is only informed of the end.
+// Hook is a program that runs at an event of a Session or a Turn. It looks at a message, a tool call or its result, and
+// can rewrite or block it. Of the start and the end of a Session, and of the end of a Turn, it is only informed.
 // +kubebuilder:validation:XValidation:rule="[has(self.bash), has(self.cel), has(self.webhook)].exists_one(set, set)",message="exactly one of bash, cel and webhook must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.matcher) || self.event in ['PreToolUse', 'PostToolUse']",message="matcher is for the events PreToolUse and PostToolUse."
-// +kubebuilder:validation:XValidation:rule="!has(self.onError) || self.event != 'TurnEnd'",message="onError is not for the event TurnEnd, whose hooks change nothing."
+// +kubebuilder:validation:XValidation:rule="!has(self.onError) || !(self.event in ['SessionStart', 'SessionEnd', 'TurnEnd'])",message="onError is not for the events SessionStart, SessionEnd and TurnEnd, whose hooks change nothing."
 type Hook struct {
 	// name of the hook, unique in the object. Its id is harness/HARNESS:NAME, agent/AGENT:NAME or session:NAME.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$`
 	Name string `json:"name"`
-	// event at which the hook runs: UserPromptSubmit, PreToolUse, PostToolUse or TurnEnd.
+	// event at which the hook runs: SessionStart, SessionEnd, UserPromptSubmit, PreToolUse, PostToolUse or TurnEnd.
 	// +required
 	Event HookEvent `json:"event"`
 	// matcher restricts the tool calls at which the hook runs. Without one it runs at all of them.
@@ -162,7 +167,7 @@ type Hook struct {
 	// +optional
 	Webhook *WebhookHook `json:"webhook,omitempty"`
 	// timeout of the hook, 100ms to 30s. Default 5s. All hooks before the calls of a step have 60s together, those after
-	// one call 60s, those at the end of a Turn 10s.
+	// one call 60s, those at the end of a Turn 10s, those at the start of a Session 30s, and those at its end 30s.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -170,7 +175,71 @@ type Hook struct {
 	// +kubebuilder:validation:Type=string
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// onError is what happens when the hook fails: Warn (default), Block or Allow. A hook that guards something needs
-	// Block. It cannot be set at the event TurnEnd.
+	// Block. It cannot be set at the events SessionStart, SessionEnd and TurnEnd.
 	// +optional
 	OnError HookErrorPolicy `json:"onError,omitempty"`
+}
+
+// HookDecision is what a hook has decided.
+// +kubebuilder:validation:Enum=Block;Mutate;Error
+type HookDecision string
+
+const (
+	// HookDecisionBlock: the hook did not allow.
+	HookDecisionBlock HookDecision = "Block"
+	// HookDecisionMutate: the hook wanted to rewrite something.
+	HookDecisionMutate HookDecision = "Mutate"
+	// HookDecisionError: the hook failed.
+	HookDecisionError HookDecision = "Error"
+)
+
+// HookOutcome is what a hook has decided that did not allow, or that has failed.
+type HookOutcome struct {
+	// id of the hook, such as harness/base:report.
+	// +required
+	// +kubebuilder:validation:MaxLength=512
+	ID string `json:"id"`
+	// decision of the hook: Block, Mutate or Error. At an event of a Session it has no effect.
+	// +required
+	Decision HookDecision `json:"decision"`
+	// reason of the decision, or the error.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Reason string `json:"reason,omitempty"`
+}
+
+// PinnedHook is a hook as it was when the Session started.
+type PinnedHook struct {
+	// id of the hook, such as harness/base:report.
+	// +required
+	// +kubebuilder:validation:MaxLength=512
+	ID string `json:"id"`
+	// hook that runs. It is kept as it was in its object, and not validated again: a hook that an earlier version of the
+	// manager has accepted must not keep the status from being written.
+	// +required
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Hook Hook `json:"hook"`
+}
+
+// SessionHooks shows what became of the hooks at the start of a Session, and has those that run at its end.
+type SessionHooks struct {
+	// startedAt is when the hooks at the start had run. Until then the Session is not ready.
+	// +optional
+	StartedAt *metav1.Time `json:"startedAt,omitempty"`
+	// start has those of the hooks at the start that did not allow, or have failed. They have changed nothing.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=8
+	Start []HookOutcome `json:"start,omitempty"`
+	// end are the hooks that run when the Session is deleted, as they were when it started: the objects that they come
+	// from may be gone by then. One that was removed from its object meanwhile does not run. They have at most 16 KiB
+	// together.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=8
+	End []PinnedHook `json:"end,omitempty"`
 }

@@ -46,6 +46,10 @@ const (
 	AnnotationHold = "capstan.dev/hold"
 )
 
+// FinalizerSessionEnd is on the Sessions that have hooks at their end. The manager removes it once the hooks have run,
+// or have had 30 seconds, and at once where the namespace is being deleted.
+const FinalizerSessionEnd = "capstan.dev/session-end"
+
 // SchedulingGateStart holds the pods of AtMostOnce calls until one of them is recorded in Turn status.
 const SchedulingGateStart = "capstan.dev/start"
 

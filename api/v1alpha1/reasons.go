@@ -49,6 +49,8 @@ const (
 	ReasonCapabilityInvalid = "CapabilityInvalid"
 	// ReasonHookInvalid: a hook cannot run as it is, or a layer disables a hook of a higher one.
 	ReasonHookInvalid = "HookInvalid"
+	// ReasonSessionStarting: the hooks at the start of a Session have not ended.
+	ReasonSessionStarting = "SessionStarting"
 	// ReasonInitialFilesInvalid: the initial files of the layers cannot be the files of one Session.
 	ReasonInitialFilesInvalid = "InitialFilesInvalid"
 	// ReasonToolNotReady: a referenced Tool exists and is not Ready.

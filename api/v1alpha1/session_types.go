@@ -212,6 +212,10 @@ type SessionStatus struct {
 	// totals of the Turns that have ended.
 	// +optional
 	Totals SessionTotals `json:"totals,omitempty"`
+
+	// hooks shows the hooks at the start and at the end of the Session. It is absent if there are none.
+	// +optional
+	Hooks *SessionHooks `json:"hooks,omitempty"`
 }
 
 // Session is one conversation with an agent. Its Turns run one at a time, in the order of their creation.

@@ -132,9 +132,9 @@ type ConfigLayer struct {
 	// +kubebuilder:validation:MaxItems=16
 	Capabilities []CapabilityReference `json:"capabilities,omitempty"`
 
-	// hooks run at events of Turns, such as messages and tool calls. Those of all layers run, the root Harness's first.
-	// Commands, expressions and certificates have at most 32768 bytes together. A user who sets hooks needs the verb
-	// assign-high-risk on capabilities.capstan.dev/user_hooks.
+	// hooks run at events of Sessions and Turns, such as messages and tool calls. Those of all layers run, the root
+	// Harness's first. Commands, expressions and certificates have at most 32768 bytes together. A user who sets hooks
+	// needs the verb assign-high-risk on capabilities.capstan.dev/user_hooks.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/toolresult"
@@ -70,7 +71,7 @@ var readKeys = []string{
 	turnstate.AnnotationMessageBytes,
 }
 
-// stripMetadata drops metadata that is never read: managed fields, finalizers, and foreign labels, annotations and
+// stripMetadata drops metadata that is never read: managed fields, and foreign finalizers, labels, annotations and
 // owners. The annotation of kubectl apply repeats the whole object.
 func stripMetadata(object any) (any, error) {
 	o, ok := object.(client.Object)
@@ -78,7 +79,11 @@ func stripMetadata(object any) (any, error) {
 		return object, nil
 	}
 	o.SetManagedFields(nil)
-	o.SetFinalizers(nil)
+	var finalizers []string
+	if controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerSessionEnd) {
+		finalizers = []string{v1alpha1.FinalizerSessionEnd}
+	}
+	o.SetFinalizers(finalizers)
 	o.SetLabels(isOurs(o.GetLabels()))
 	o.SetAnnotations(isOurs(o.GetAnnotations()))
 	var owners []metav1.OwnerReference
@@ -166,12 +171,18 @@ func stripServer(object any) (any, error) {
 	return stripMetadata(object)
 }
 
-// stripSession drops the fields that stripLayer drops, the title, and the hints that the manager does not read.
+// stripSession drops the fields that stripLayer drops, the title, the hints that the manager does not read, and the
+// content of the hooks that are kept for the end of the Session: they are read live then.
 func stripSession(object any) (any, error) {
 	if session, ok := object.(*v1alpha1.Session); ok {
 		stripLayer(&session.Spec.ConfigLayer)
 		turnstate.LeaveOutHints(session)
 		session.Spec.Title = ""
+		if hooks := session.Status.Hooks; hooks != nil {
+			for i := range hooks.End {
+				hooks.End[i].Hook = v1alpha1.Hook{}
+			}
+		}
 	}
 	return stripMetadata(object)
 }

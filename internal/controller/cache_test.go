@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +118,21 @@ func TestASessionIsKeptWithTheHintThatIsRead(t *testing.T) {
 	session.Spec.Hints["setup_connection"] = v1alpha1.JSON{Raw: []byte(`"` + strings.Repeat("x", 64) + `"`)}
 	if _, err := stripSession(session); err != nil || len(session.Spec.Hints) != 0 {
 		t.Errorf("the cache keeps %d hints, %v", len(session.Spec.Hints), err)
+	}
+}
+
+func TestASessionIsKeptWithoutTheHooksAtItsEnd(t *testing.T) {
+	session := &v1alpha1.Session{Status: v1alpha1.SessionStatus{Hooks: &v1alpha1.SessionHooks{
+		End: []v1alpha1.PinnedHook{{ID: "session:bye", Hook: v1alpha1.Hook{Bash: &v1alpha1.BashHook{Command: "true"}}}},
+	}}}
+	session.Finalizers = []string{"example.com/theirs", v1alpha1.FinalizerSessionEnd}
+	_, err := stripSession(session)
+	end := session.Status.Hooks.End
+	if err != nil || len(end) != 1 || end[0].ID != "session:bye" || end[0].Hook.Bash != nil {
+		t.Errorf("the cache keeps %+v, %v", end, err)
+	}
+	if !slices.Equal(session.Finalizers, []string{v1alpha1.FinalizerSessionEnd}) {
+		t.Errorf("the cache keeps the finalizers %v", session.Finalizers)
 	}
 }
 

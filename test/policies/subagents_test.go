@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/subagent"
@@ -27,7 +28,7 @@ func agentCall() subagent.Call {
 
 var _ = Describe("The policy manager-sessions", func() {
 	const (
-		others = "the manager may create and delete only Sessions of sub-agents, and change none."
+		others = "the manager may create and delete only Sessions of sub-agents, and change only its finalizer of others."
 		owner  = "the manager may create the Session of a sub-agent only with the Session that has called it as its owner."
 		plain  = "the manager may create the Session of a sub-agent only without configuration of its own."
 	)
@@ -66,6 +67,54 @@ var _ = Describe("The policy manager-sessions", func() {
 		refuses(updating(ctx, managerAsAdmin(), theirs, func(s *v1alpha1.Session) { s.Spec.Title = "Mine" }), others)
 		own := stored(ctx, as(managerUser), agentCall().NewSession())
 		refuses(updating(ctx, managerAsAdmin(), own, func(s *v1alpha1.Session) { s.Spec.Title = "Mine" }), others)
+	})
+
+	It("lets it add and remove its finalizer, and nothing else with it", func(ctx context.Context) {
+		session := builder.Session("finalized").In(teamA).Obj()
+		session.Finalizers, session.Labels = []string{"example.org/held"}, map[string]string{"team": "a"}
+		stored(ctx, admin, session)
+		adds := func(s *v1alpha1.Session) { controllerutil.AddFinalizer(s, v1alpha1.FinalizerSessionEnd) }
+		accepts(patching(ctx, as(managerUser), session, adds))
+		for what, change := range map[string]func(*v1alpha1.Session){
+			"a title":               func(s *v1alpha1.Session) { s.Spec.Title = "Mine" },
+			"a label":               func(s *v1alpha1.Session) { s.Labels = nil },
+			"an annotation":         func(s *v1alpha1.Session) { s.Annotations = map[string]string{"a": "b"} },
+			"an owner":              func(s *v1alpha1.Session) { s.OwnerReferences = agentCall().NewSession().OwnerReferences },
+			"a finalizer of others": func(s *v1alpha1.Session) { s.Finalizers = s.Finalizers[1:] },
+			"another finalizer":     func(s *v1alpha1.Session) { s.Finalizers = append(s.Finalizers, "example.org/more") },
+		} {
+			By(what)
+			refuses(updating(ctx, managerAsAdmin(), session, func(s *v1alpha1.Session) {
+				adds(s)
+				change(s)
+			}), others)
+		}
+		held := stored(ctx, admin, finalized("to-release"))
+		accepts(patching(ctx, as(managerUser), held, func(s *v1alpha1.Session) { s.Finalizers = nil }))
+	})
+})
+
+// finalized is a Session with the finalizer for hooks at its end.
+func finalized(name string) *v1alpha1.Session {
+	session := builder.Session(name).In(teamA).Obj()
+	session.Finalizers = []string{v1alpha1.FinalizerSessionEnd}
+	return session
+}
+
+var _ = Describe("The policy session-deletions", func() {
+	const message = "the finalizer capstan.dev/session-end lets the hooks at the end of the Session run."
+
+	It("lets only those who may set hooks skip the ones at the end of a Session", func(ctx context.Context) {
+		session := stored(ctx, admin, finalized("guarded"))
+		release := func(s *v1alpha1.Session) { s.Finalizers = nil }
+		user, _ := newUser(ctx, "capstan-edit")
+		refuses(updating(ctx, user, session, release), message)
+		accepts(updating(ctx, user, session, func(s *v1alpha1.Session) { s.Spec.Title = "Mine" }))
+		accepts(updating(ctx, user, session, func(s *v1alpha1.Session) {
+			s.Finalizers = append(s.Finalizers, "example.org/held")
+		}))
+		user, _ = newUser(ctx, "capstan-edit", newRole(ctx, assigns()))
+		accepts(updating(ctx, user, session, release))
 	})
 })
 

@@ -147,6 +147,20 @@ func updating[T client.Object](ctx context.Context, c client.Client, object T, c
 	}
 }
 
+// patching is the same as updating, as a patch.
+func patching[T client.Object](ctx context.Context, c client.Client, object T, change func(T)) func() error {
+	return func() error {
+		changed := object.DeepCopyObject().(T)
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(object), changed); err != nil {
+			return err
+		}
+		base := changed.DeepCopyObject().(T)
+		change(changed)
+		patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+		return c.Patch(ctx, changed, patch, client.DryRunAll)
+	}
+}
+
 // stored creates an object as a user with the permission, for the spec.
 func stored[T client.Object](ctx context.Context, c client.Client, object T) T {
 	GinkgoHelper()

@@ -224,6 +224,26 @@ var _ = Describe("The write budget, line by line", func() {
 			namespace := newNamespace(ctx, builder.Script("done"))
 			return hookedTurn(ctx, namespace, v1alpha1.HookEventTurnEnd, "false")
 		}, beginning, times(1, entryWrite), ending),
+		Entry("of a Session with hooks at its start and its end: 3", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, builder.Script("done"))
+			session := builder.Session("demo").In(namespace).Obj()
+			for name, event := range map[string]v1alpha1.HookEvent{
+				"hello": v1alpha1.HookEventSessionStart, "bye": v1alpha1.HookEventSessionEnd,
+			} {
+				session.Spec.Hooks = append(session.Spec.Hooks, v1alpha1.Hook{
+					Name: name, Event: event, CEL: &v1alpha1.CELHook{Expression: "true"},
+				})
+			}
+			create(ctx, builder.Session("plain").In(namespace).Obj())
+			Eventually(phaseOf(ctx, namespace, "plain")).Should(Equal(v1alpha1.SessionPhaseStarted))
+			p := played{namespace: namespace, before: len(requests.in(namespace))}
+			create(ctx, session)
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+			create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+			return p
+			// A Session without them becomes ready with 1. The third one removes the finalizer, when it is deleted.
+		}, times(1, sessionWrite), []string{finalizerWrite, sessionWrite}, beginning, ending),
 		Entry("that waits between two attempts of its model call: 1", func(ctx context.Context) played {
 			later := func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", "2")

@@ -38,6 +38,10 @@ func commands(sizes ...int) string {
 	return `spec: {hooks: [` + strings.Join(all, ", ") + `]}`
 }
 
+// advisory is the rule about the events at which hooks change nothing.
+const advisory = "spec.hooks[] rule onError is not for the events SessionStart, SessionEnd and TurnEnd, whose hooks " +
+	"change nothing."
+
 var hookCases = slices.Concat(hookFieldCases, hookWebhookCases)
 
 var hookFieldCases = []ruleCase{
@@ -67,8 +71,21 @@ var hookFieldCases = []ruleCase{
 		rejected: hook(`event: UserPromptSubmit, matcher: {toolName: a}, ` + always),
 	},
 	{
-		rule:     "spec.hooks[] rule onError is not for the event TurnEnd, whose hooks change nothing.",
+		rule:     advisory,
 		accepted: hook(`event: TurnEnd, ` + always), rejected: hook(`event: TurnEnd, onError: Warn, ` + always),
+	},
+	{
+		rule:     advisory,
+		accepted: hook(`event: SessionStart, ` + always), rejected: hook(`event: SessionStart, onError: Block, ` + always),
+	},
+	{
+		rule:     advisory,
+		accepted: hook(`event: SessionEnd, ` + always), rejected: hook(`event: SessionEnd, onError: Allow, ` + always),
+	},
+	{
+		rule:     "spec.hooks[] rule matcher is for the events PreToolUse and PostToolUse.",
+		accepted: hook(`event: SessionEnd, ` + always),
+		rejected: hook(`event: SessionEnd, matcher: {toolName: a}, ` + always),
 	},
 	{
 		rule: "spec.hooks[].name pattern", accepted: `spec: {hooks: [{name: no_secrets-2, ` + before + always + `}]}`,
@@ -204,7 +221,9 @@ func hookSpecimens() []specimen {
 			"expression": `event: PreToolUse, matcher: {argsPath: $.to, denyRegex: "^a"}, cel: {expression: "true"}`,
 			"webhook": `event: UserPromptSubmit, webhook: {url: "https://example.org/", caBundle: a, ` +
 				`headers: [{name: A, value: b}]}`,
-			"end": `event: TurnEnd, cel: {expression: "true"}`,
+			"end":           `event: TurnEnd, cel: {expression: "true"}`,
+			"session-start": `event: SessionStart, cel: {expression: "true"}`,
+			"session-end":   `event: SessionEnd, cel: {expression: "true"}`,
 			"secret": `event: UserPromptSubmit, webhook: {url: "https://example.org/", ` +
 				`headers: [{name: A, secretKeyRef: {name: s, key: k}}]}`,
 		} {

@@ -433,6 +433,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: webhook
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.WebhookHook
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HookDecision
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HookErrorPolicy
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HookEvent
@@ -453,6 +455,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: toolNameGlob
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HookOutcome
+  map:
+    fields:
+    - name: decision
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.HookDecision
+    - name: id
+      type:
+        scalar: string
+    - name: reason
       type:
         scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HookVariable
@@ -964,6 +978,25 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.OriginType
 - name: com.github.capstan-dev.capstan.api.v1alpha1.OriginType
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.PinnedHook
+  map:
+    fields:
+    - name: hook
+      type:
+        map:
+          elementType:
+            scalar: untyped
+            list:
+              elementType:
+                namedType: __untyped_atomic_
+              elementRelationship: atomic
+            map:
+              elementType:
+                namedType: __untyped_deduced_
+              elementRelationship: separable
+    - name: id
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.PlanPhase
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Price
@@ -1049,6 +1082,28 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SessionStatus
       default:
         observedGeneration: -1
+- name: com.github.capstan-dev.capstan.api.v1alpha1.SessionHooks
+  map:
+    fields:
+    - name: end
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.PinnedHook
+          elementRelationship: associative
+          keys:
+          - id
+    - name: start
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.HookOutcome
+          elementRelationship: associative
+          keys:
+          - id
+    - name: startedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SessionPhase
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SessionSpec
@@ -1158,6 +1213,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: hooks
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SessionHooks
     - name: journal
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.JournalStatus

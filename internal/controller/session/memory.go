@@ -26,6 +26,8 @@ type known struct {
 	admitted v1alpha1.ActiveTurn
 	// ending is the last failure of the hooks at the end of a deleted Turn.
 	ending ending
+	// deletion is what this process knows about the deletion of the Session.
+	deletion deletion
 	// behindSince is when the cache was first found to lag the last own write; zero while it does not.
 	behindSince time.Time
 }

@@ -97,10 +97,13 @@ func inDemo(name string, change func(*v1alpha1.Turn)) *v1alpha1.Turn {
 	return turn
 }
 
+// request is that of the tests' Session.
+func request() ctrl.Request { return ctrl.Request{NamespacedName: demoKey} }
+
 // pass reconciles the Session once.
 func (b *bench) pass() ctrl.Result {
 	b.t.Helper()
-	result, err := b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: demoKey})
+	result, err := b.Reconcile(b.t.Context(), request())
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
+	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -61,7 +62,8 @@ type Reconciler struct {
 }
 
 // +kubebuilder:rbac:groups=capstan.dev,resources=sessions;turns;harnesses;agents;mcpservers;models;tools,verbs=get;list;watch
-// +kubebuilder:rbac:groups=capstan.dev,resources=sessions/status,verbs=patch
+// +kubebuilder:rbac:groups=capstan.dev,resources=sessions;sessions/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=capstan.dev,resources=journalentries,verbs=get;create
 
 // scope is the data of one pass.
@@ -73,22 +75,30 @@ type scope struct {
 	usable bool
 	// reason and message are those of the Ready condition; an empty reason means that the Session can be used.
 	reason, message string
-	// config is what hooks run with.
-	config  turnstate.Config
-	requeue time.Duration
+	// resolved is the configuration of the Session, and config what hooks run with.
+	resolved *config.Resolved
+	config   turnstate.Config
+	requeue  time.Duration
 }
 
-// Reconcile brings one Session up to date: readiness, release, admission, and at most one write.
+// Reconcile brings one Session up to date: readiness, start, release, admission, and at most one write. One that is
+// being deleted is ended.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s, err := r.open(ctx, req.NamespacedName)
 	if err != nil || s == nil {
 		return ctrl.Result{}, err
+	}
+	if !s.session.DeletionTimestamp.IsZero() {
+		return r.end(ctx, s.session)
 	}
 	if current, err := r.freshen(ctx, s); err != nil || !current {
 		return ctrl.Result{RequeueAfter: s.requeue}, err
 	}
 	if err := r.readiness(ctx, s); err != nil {
 		return ctrl.Result{}, fmt.Errorf("resolving the references of the Session: %w", err)
+	}
+	if written, err := r.start(ctx, s); err != nil || written {
+		return ctrl.Result{RequeueAfter: s.requeue}, err
 	}
 	if err := r.obstructed(ctx, s, r.setActive(ctx, s)); err != nil {
 		return ctrl.Result{}, err
@@ -113,7 +123,7 @@ func (r *Reconciler) setActive(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// open fetches the Session and its Turns. It returns nil for a Session that is gone or being deleted.
+// open fetches the Session, and its Turns unless it is being deleted. It returns nil for a Session that is gone.
 func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope, error) {
 	session := &v1alpha1.Session{}
 	err := r.Client.Get(ctx, key, session)
@@ -135,10 +145,7 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 	}
 	r.Steps.Log.Measured(turnstate.JournalOf(session), session.Status.Journal.Bytes)
 	if !session.DeletionTimestamp.IsZero() {
-		// A finalizer may keep the Session, and its journal with it.
-		r.Turns.End(session.UID)
-		r.Activities.Cancel(session.UID)
-		return nil, nil
+		return &scope{session: session}, nil
 	}
 	s := &scope{session: session.DeepCopy(), base: session.DeepCopy()}
 	var list v1alpha1.TurnList
@@ -202,7 +209,7 @@ func (r *Reconciler) readiness(ctx context.Context, s *scope) error {
 	if s.usable {
 		message = strings.Join(resolved.Notes(), " ")
 	}
-	s.reason, s.message = reason, message
+	s.reason, s.message, s.resolved = reason, message, resolved
 	s.config = turnstate.Config{
 		Hooks: resolved.Hooks, Effective: resolved.Effective, Texts: r.Texts.Of(resolved, s.session),
 	}

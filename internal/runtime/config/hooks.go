@@ -34,6 +34,9 @@ func (r *Resolved) foldHooks(ctx context.Context, namespace string, layers []lay
 	}
 	r.Hooks, r.mutedAbove = hook.Finalize(contributions), hook.MutedAbove(contributions)
 	r.invalidHooks = nil
+	if err := r.pinEnd(layers); err != nil {
+		return err
+	}
 	for i := range r.Hooks {
 		s := &r.Hooks[i]
 		err := check.Hook(ctx, namespace, s)
@@ -92,6 +95,10 @@ func headerOf(h v1alpha1.HTTPHeader) hook.Header {
 // eventOf is the event of a hook; one that this build does not know stays as it is, and is invalid.
 func eventOf(e v1alpha1.HookEvent) hook.Event {
 	switch e {
+	case v1alpha1.HookEventSessionStart:
+		return hook.SessionStart
+	case v1alpha1.HookEventSessionEnd:
+		return hook.SessionEnd
 	case v1alpha1.HookEventUserPromptSubmit:
 		return hook.UserPromptSubmit
 	case v1alpha1.HookEventPreToolUse:
@@ -112,6 +119,7 @@ func (r *Resolved) hookProblem() (reason, message string) {
 	for _, message := range r.invalidHooks {
 		all.Add(v1alpha1.ReasonHookInvalid, message)
 	}
+	all.Add(r.endHooksProblem())
 	if len(r.mutedAbove) > 0 {
 		all.Add(v1alpha1.ReasonHookInvalid, fmt.Sprintf("disabledHooks names hooks of a higher layer, which only that layer "+
 			"or one above it can disable: %s. Remove them from disabledHooks.", strings.Join(r.mutedAbove, ", ")))

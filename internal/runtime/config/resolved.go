@@ -48,6 +48,8 @@ type Resolved struct {
 	Effective Effective
 	// Hooks are those of all layers that run, the highest layer's first, each with its id.
 	Hooks []hook.Spec
+	// EndHooks are those of Hooks that run at the end of the Session, in the form in which its status keeps them.
+	EndHooks []v1alpha1.PinnedHook
 	// Models are all Models of the namespace; in a part, the one that it names and the fallbacks of that.
 	Models []v1alpha1.Model
 	// Tools are those of the effective tools that exist, by name.
@@ -65,6 +67,8 @@ type Resolved struct {
 	mutedAbove []string
 	// invalidHooks are why hooks cannot run, and what to do.
 	invalidHooks []string
+	// endHookBytes is the size of EndHooks.
+	endHookBytes int
 	// fileProblem is why the initial files of the layers cannot be used; empty if they can.
 	fileProblem string
 }

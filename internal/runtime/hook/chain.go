@@ -226,7 +226,7 @@ func withContext(result json.RawMessage, text string) json.RawMessage {
 // Advise runs hooks that can change nothing: those of a Session (HOOK-15) and those at the end of a Turn (HOOK-16).
 // Each runs, whatever became of the others, as long as there is time.
 func (r *Runner) Advise(ctx context.Context, specs []Spec, event Event, data any) ([]Record, error) {
-	budget := SessionEndBudget
+	budget := SessionBudget
 	if event == TurnEnd {
 		budget = TurnEndBudget
 	}

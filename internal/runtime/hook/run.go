@@ -124,8 +124,8 @@ const (
 	StepBudget = 60 * time.Second
 	// TurnEndBudget is that of the hooks at the end of a Turn.
 	TurnEndBudget = 10 * time.Second
-	// SessionEndBudget is that of the hooks at the end of a Session.
-	SessionEndBudget = 30 * time.Second
+	// SessionBudget is that of the hooks at the start of a Session, and that of the hooks at its end.
+	SessionBudget = 30 * time.Second
 )
 
 // occasion is an event with its data.

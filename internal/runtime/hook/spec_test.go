@@ -41,6 +41,12 @@ func TestAHookIsValidated(t *testing.T) {
 		"a matcher without a call": {
 			func(s *Spec) { s.Event, s.Matcher.ToolName = TurnEnd, "t" }, "has no tool call",
 		},
+		"a matcher at the start of a Session": {
+			func(s *Spec) { s.Event, s.Matcher.ToolNameGlob = SessionStart, "*" }, "has no tool call",
+		},
+		"a matcher at the end of a Session": {
+			func(s *Spec) { s.Event, s.Matcher.ArgsPath = SessionEnd, "a" }, "has no tool call",
+		},
 		"both expressions": {
 			func(s *Spec) { s.Matcher = Matcher{ArgsPath: "a", MatchRegex: "a", DenyRegex: "b"} }, "both set",
 		},

@@ -54,6 +54,7 @@ func (b *bench) ordinals() int64 {
 
 const rewritePrompt = `{"decision":"mutate","patch":{"message":"Tell me a joke."}}`
 
+// Rules: HOOK-19.
 func TestARewrittenMessageStandsInForTheUsers(t *testing.T) {
 	b := newBench(t)
 	d := b.deciding()
@@ -97,6 +98,31 @@ func TestTheOutcomeOfAMessagesHooksIsComputedOnce(t *testing.T) {
 	next.reason(newTurn("one"), withHooks(with(), spec(hook.UserPromptSubmit, `{"decision":"block"}`)))
 	if len(d.ran) != 0 || next.asked[0].Messages[0].PlainText() != "Tell me a joke." {
 		t.Errorf("another process runs %q and sends %+v", d.ran, next.asked[0].Messages)
+	}
+}
+
+// Rules: HOOK-18. Vector group 14.
+func TestHooksAtAMessageRunBeforeTheFirstModelCallAlone(t *testing.T) {
+	b := newBench(t)
+	d := b.deciding()
+	c := withHooks(with(jobTool("work")), spec(hook.UserPromptSubmit, rewritePrompt))
+	b.responds("", calls(1, "work")...)
+	turn, closed := b.reason(newTurn("one"), c)
+	text := "42"
+	acted, err := b.Act(t.Context(), turn, facts{
+		Outcomes: map[string]tool.Outcome{"1-0": {State: v1alpha1.ToolCallStateSucceeded, Result: &text}},
+		Planned:  planned(closed),
+	}.step())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.responds("Done.")
+	b.reason(after(turn, acted), c)
+	if len(d.ran) != 1 || len(b.asked) != 2 {
+		t.Fatalf("%d model calls, and the hooks have run %q", len(b.asked), d.ran)
+	}
+	if got := b.asked[1].Messages[0].PlainText(); got != "Tell me a joke." {
+		t.Errorf("the second model call has %q", got)
 	}
 }
 

@@ -312,7 +312,7 @@ func TestTheLimitOfIterationsCompletesTheTurnWithTheLastText(t *testing.T) {
 	}
 }
 
-// Rules: PHASE-04.
+// Rules: PHASE-02, PHASE-04.
 func TestTheRequestCarriesTheTurn(t *testing.T) {
 	b := newBench(t)
 	c := with(jobTool("work"))

@@ -16,7 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// Rules: TURN-16, HOOK-11, HOOK-16.
+// Rules: TURN-16, HOOK-11, HOOK-16, LIFE-11.
 func TestHooksAtTheEndOfATurn(t *testing.T) {
 	blocker := &config.Blocker{Dependency: config.DependencyHarness, State: config.DependencyArchived}
 	end := func(b *bench, turn turnstate.Turn, c turnstate.Config) *journal.Closed {

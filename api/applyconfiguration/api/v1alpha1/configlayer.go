@@ -25,9 +25,9 @@ type ConfigLayerApplyConfiguration struct {
 	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call. Layers
 	// add up. A capability that is named twice counts once, with the config of the lower layer.
 	Capabilities []CapabilityReferenceApplyConfiguration `json:"capabilities,omitempty"`
-	// hooks run at events of Turns, such as messages and tool calls. Those of all layers run, the root Harness's first.
-	// Commands, expressions and certificates have at most 32768 bytes together. A user who sets hooks needs the verb
-	// assign-high-risk on capabilities.capstan.dev/user_hooks.
+	// hooks run at events of Sessions and Turns, such as messages and tool calls. Those of all layers run, the root
+	// Harness's first. Commands, expressions and certificates have at most 32768 bytes together. A user who sets hooks
+	// needs the verb assign-high-risk on capabilities.capstan.dev/user_hooks.
 	Hooks []HookApplyConfiguration `json:"hooks,omitempty"`
 	// disabledHooks lists the ids of hooks of this layer or of lower ones that do not run. A layer cannot disable the
 	// hooks of a higher one.

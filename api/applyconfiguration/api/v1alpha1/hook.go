@@ -10,12 +10,12 @@ import (
 // HookApplyConfiguration represents a declarative configuration of the Hook type for use
 // with apply.
 //
-// Hook is a program that runs at an event of a Turn. It looks at a message, a tool call or its result, and can rewrite
-// or block it. At the end of a Turn it is only informed of the end.
+// Hook is a program that runs at an event of a Session or a Turn. It looks at a message, a tool call or its result, and
+// can rewrite or block it. Of the start and the end of a Session, and of the end of a Turn, it is only informed.
 type HookApplyConfiguration struct {
 	// name of the hook, unique in the object. Its id is harness/HARNESS:NAME, agent/AGENT:NAME or session:NAME.
 	Name *string `json:"name,omitempty"`
-	// event at which the hook runs: UserPromptSubmit, PreToolUse, PostToolUse or TurnEnd.
+	// event at which the hook runs: SessionStart, SessionEnd, UserPromptSubmit, PreToolUse, PostToolUse or TurnEnd.
 	Event *apiv1alpha1.HookEvent `json:"event,omitempty"`
 	// matcher restricts the tool calls at which the hook runs. Without one it runs at all of them.
 	Matcher *HookMatcherApplyConfiguration `json:"matcher,omitempty"`
@@ -26,10 +26,10 @@ type HookApplyConfiguration struct {
 	// webhook sends a request.
 	Webhook *WebhookHookApplyConfiguration `json:"webhook,omitempty"`
 	// timeout of the hook, 100ms to 30s. Default 5s. All hooks before the calls of a step have 60s together, those after
-	// one call 60s, those at the end of a Turn 10s.
+	// one call 60s, those at the end of a Turn 10s, those at the start of a Session 30s, and those at its end 30s.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
 	// onError is what happens when the hook fails: Warn (default), Block or Allow. A hook that guards something needs
-	// Block. It cannot be set at the event TurnEnd.
+	// Block. It cannot be set at the events SessionStart, SessionEnd and TurnEnd.
 	OnError *apiv1alpha1.HookErrorPolicy `json:"onError,omitempty"`
 }
 

@@ -29,6 +29,8 @@ type SessionStatusApplyConfiguration struct {
 	Journal *JournalStatusApplyConfiguration `json:"journal,omitempty"`
 	// totals of the Turns that have ended.
 	Totals *SessionTotalsApplyConfiguration `json:"totals,omitempty"`
+	// hooks shows the hooks at the start and at the end of the Session. It is absent if there are none.
+	Hooks *SessionHooksApplyConfiguration `json:"hooks,omitempty"`
 }
 
 // SessionStatusApplyConfiguration constructs a declarative configuration of the SessionStatus type for use with
@@ -95,5 +97,13 @@ func (b *SessionStatusApplyConfiguration) WithJournal(value *JournalStatusApplyC
 // If called multiple times, the Totals field is set to the value of the last call.
 func (b *SessionStatusApplyConfiguration) WithTotals(value *SessionTotalsApplyConfiguration) *SessionStatusApplyConfiguration {
 	b.Totals = value
+	return b
+}
+
+// WithHooks sets the Hooks field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Hooks field is set to the value of the last call.
+func (b *SessionStatusApplyConfiguration) WithHooks(value *SessionHooksApplyConfiguration) *SessionStatusApplyConfiguration {
+	b.Hooks = value
 	return b
 }
