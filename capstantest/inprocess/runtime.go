@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
@@ -189,6 +190,7 @@ func (b *builder) newSteps() (*step.Runner, error) {
 			Records: record.New(b.records, record.Options{Clock: now}),
 			Clock:   now,
 			Egress:  client,
+			Clients: mcp.NewClients(client, mcp.ClientsOptions{Idle: keepClients}),
 			Secrets: secrets,
 		},
 		Options: modelcall.Options{

@@ -20,6 +20,8 @@ const (
 	// that has, if its MCPServer sets none.
 	askAgain = 30 * time.Second
 	refresh  = 10 * time.Minute
+	// keepClients is how long the client of a server is kept that is not used: a Runtime is not closed.
+	keepClients = 10 * time.Second
 )
 
 // servers has the tools of MCPServers. A server is asked for them when they are used first, and then from time to time,

@@ -13,6 +13,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/agent"
@@ -40,6 +41,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/hook/check"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
@@ -206,13 +208,16 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	pools := o.pools()
 	activities := executor.NewExecutor(pools, turnWakes.Wake)
 	sessionActivities := executor.NewExecutor(pools, sessionWakes.Wake)
-	if err := errors.Join(mgr.Add(activities), mgr.Add(sessionActivities)); err != nil {
+	err = errors.Join(
+		mgr.Add(activities), mgr.Add(sessionActivities), mgr.Add(manager.RunnableFunc(steps.Clients.CloseAfter)),
+	)
+	if err != nil {
 		return fmt.Errorf("adding the executors: %w", err)
 	}
 	turns := fairshare.NewTurns(fairshare.TurnsOptions{
 		Active: int64(o.MaxActiveTurns), BegunPerNamespace: int64(o.MaxBegunTurns), Waited: shares.Waited(shares.ActiveTurns),
 	})
-	if err := o.register(mgr.GetClient(), turns, pools, activities, sessionActivities); err != nil {
+	if err := o.register(mgr.GetClient(), turns, pools, steps.Clients, activities, sessionActivities); err != nil {
 		return err
 	}
 	if o.Jumps != nil {
@@ -283,6 +288,7 @@ func (o Options) servers(
 ) *mcpserver.Reconciler {
 	return &mcpserver.Reconciler{
 		Client: mgr.GetClient(), Texts: texts, Records: steps.Records, Clock: o.Clock, Policies: o.Policies, Wakes: wakes,
+		Clients: steps.Clients,
 		Discoverer: discovery.Discoverer{
 			Egress: o.Egress, Secrets: steps.Secrets, Schemas: steps.Validator, Account: steps.Account,
 		},
@@ -340,7 +346,8 @@ func (o Options) pools() executor.Pools {
 
 // register registers the metrics of objects and shares, if there is a registry.
 func (o Options) register(
-	c client.Client, turns *fairshare.Turns, pools executor.Pools, activities ...*executor.Executor,
+	c client.Client, turns *fairshare.Turns, pools executor.Pools, clients *mcp.Clients,
+	activities ...*executor.Executor,
 ) error {
 	if o.Metrics == nil {
 		return nil
@@ -362,7 +369,8 @@ func (o Options) register(
 	if scripts, ok := o.Scripts.(*bash.Pool); ok {
 		collector.Scripts = scripts.Places()
 	}
-	if err := o.Metrics.Register(collector); err != nil {
+	if err := errors.Join(o.Metrics.Register(collector),
+		o.Metrics.Register(&mcpserver.Collector{Clients: clients})); err != nil {
 		return fmt.Errorf("registering the share metrics: %w", err)
 	}
 	return nil
@@ -395,6 +403,7 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner
 			}),
 			Clock:   o.Clock,
 			Egress:  o.Egress,
+			Clients: mcp.NewClients(o.Egress, mcp.ClientsOptions{}),
 			Records: o.records(),
 			Secrets: secrets,
 		},

@@ -113,6 +113,46 @@ var _ = Describe("The tools of an MCPServer", func() {
 		Entry("of a server without", sites.Stateless),
 	)
 
+	// Rules: MCP-02.
+	It("are called in one session of the server for a Session, until its Secret changes", func(ctx context.Context) {
+		s := newSite(sites.MCPHandler(sites.Stateful, sites.Echo("find")).ServeHTTP)
+		server := serverAt(s)
+		server.Spec.Headers = []v1alpha1.HTTPHeader{
+			{Name: "Authorization", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "search", Key: "value"}},
+		}
+		namespace := usingServer(ctx, server)
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "search", Namespace: namespace}, StringData: map[string]string{"value": "one"},
+		}
+		create(ctx, secret)
+		answered(ctx, namespace)
+		inSession := func(turn string) {
+			GinkgoHelper()
+			create(ctx, builder.Turn(turn).In(namespace).Input("Again").Obj())
+			Eventually(kit.Turn(ctx, namespace, turn)).Should(capstantest.HaveSucceeded())
+		}
+		inSession("demo-2")
+		change(ctx, secret, `{"stringData":{"value":"two"}}`)
+		inSession("demo-3")
+		calls := mcpCalls(s)
+		Expect(calls).To(HaveLen(3))
+		of := func(i int) string { return calls[i].Header.Get("Mcp-Session-Id") }
+		Expect(of(0)).To(And(Not(BeEmpty()), Equal(of(1)), Not(Equal(of(2)))))
+		ended := func() []string {
+			var sessions []string
+			for _, r := range s.requests() {
+				if r.Method == http.MethodDelete {
+					sessions = append(sessions, r.Header.Get("Mcp-Session-Id"))
+				}
+			}
+			return sessions
+		}
+		Eventually(ended).Should(ContainElement(of(0)))
+		Expect(ended()).NotTo(ContainElement(of(2)))
+		Expect(kit.Client.Delete(ctx, server)).To(Succeed())
+		Eventually(ended).Should(ContainElement(of(2)), "the session outlives its MCPServer")
+	})
+
 	// Rules: DUR-01, DUR-02.
 	It("are claimed before a call, and not called again when the connection is lost", func(ctx context.Context) {
 		handler := sites.MCPHandler(sites.Stateless, sites.Echo("find"))

@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 )
@@ -45,6 +46,8 @@ type Reconciler struct {
 	Records record.Store
 	// Discoverer lists the tools of servers.
 	Discoverer discovery.Discoverer
+	// Clients are those of calls, which end when their MCPServer changes.
+	Clients *mcp.Clients
 	// Policies prevents reads of Secrets while an admission policy of the installation is missing. Nil prevents
 	// nothing.
 	Policies *policies.Verifier
@@ -74,6 +77,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	last := r.last(req.NamespacedName)
+	if last.uid != "" && !last.of(base) {
+		r.Clients.Forget(base.Namespace, base.Name)
+	}
 	pause := wait(base, last, r.Clock())
 	if pause == 0 {
 		var err error
@@ -159,6 +165,7 @@ func (r *Reconciler) last(key types.NamespacedName) attempt {
 // forget drops what is known of an MCPServer that is gone.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.rechecks.End(key)
+	r.Clients.Forget(key.Namespace, key.Name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.attempts, key)

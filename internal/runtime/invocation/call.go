@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -31,6 +32,8 @@ type Runner struct {
 	Clock func() time.Time
 	// Egress sends requests.
 	Egress *egress.Client
+	// Clients keeps those of MCPServers between calls. Without it, each call has one of its own.
+	Clients *mcp.Clients
 	// Secrets reads the Secrets for headers of HTTP tools.
 	Secrets credential.Reader
 	// Records has the stores of Sessions, such as their files; nil for none.

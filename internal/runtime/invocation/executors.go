@@ -25,7 +25,7 @@ var inProcess = map[v1alpha1.ToolExecutor]executor.Executor{
 // process returns the resources of the Runner that executors may use.
 func (run *Runner) process() executor.Process {
 	return executor.Process{
-		Clock: run.Clock, Egress: run.Egress, Secrets: run.Secrets, Account: run.Account,
+		Clock: run.Clock, Egress: run.Egress, Clients: run.Clients, Secrets: run.Secrets, Account: run.Account,
 	}
 }
 

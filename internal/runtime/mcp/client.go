@@ -6,14 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
-	"github.com/capstan-dev/capstan/internal/version"
 )
 
 const (
@@ -28,8 +26,6 @@ const (
 
 	// maxPages is the maximum number of pages of a list of tools.
 	maxPages = 64
-	// maxResumptions is how often a response that was interrupted is continued, with servers that can do that.
-	maxResumptions = 2
 )
 
 // Server is how a server is reached.
@@ -38,8 +34,6 @@ type Server struct {
 	URL string
 	// Header of all requests, and Secret the part of it that must not be shown to anybody else.
 	Header, Secret http.Header
-	// Permits reports whether requests may go to a URL; nil permits all.
-	Permits func(*url.URL) bool
 }
 
 // Tool is a tool as a server lists it.
@@ -114,45 +108,9 @@ func (*TooLargeError) Error() string {
 		MaxListedBytes)
 }
 
-// connection is a connection to a server, for one purpose.
-type connection struct {
-	*transport
-	session *sdk.ClientSession
-}
-
-// connect connects to a server. The responses have at most so many bytes each.
-func connect(
-	ctx context.Context, client *egress.Client, server Server, key string, maxBody int64,
-) (*connection, error) {
-	limited := client.HTTPClient(egress.TransportOptions{Hosts: []string{hostOf(server.URL)}, MaxBody: maxBody})
-	c := &connection{transport: &transport{next: limited.Transport, server: server, key: key}}
-	sdkClient := sdk.NewClient(&sdk.Implementation{Name: "capstan", Version: version.Get().String()}, &sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{},
-		// A server that asks for input gets none.
-		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
-	})
-	var err error
-	c.session, err = sdkClient.Connect(ctx, &sdk.StreamableClientTransport{
-		Endpoint:             server.URL,
-		HTTPClient:           &http.Client{Transport: c.transport},
-		MaxRetries:           maxResumptions,
-		MaxEventSize:         int(maxBody),
-		DisableStandaloneSSE: true,
-	}, nil)
-	if err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	return c, nil
-}
-
-// close ends the session at the server, which may take a while with one that does not respond.
-func (c *connection) close() {
-	go func() { _ = c.session.Close() }() // Nothing can be done about a session that the server keeps.
-}
-
-// explain returns why a request has no result.
-func (c *connection) explain(ctx context.Context, err error) *Error {
-	e := c.fate()
+// explain returns why a request of an exchange has no result.
+func (x *exchange) explain(ctx context.Context, err error) *Error {
+	e := x.fate()
 	if e.cause = err; ctx.Err() != nil {
 		e.cause = ctx.Err()
 	}
@@ -179,17 +137,19 @@ func ofClient(code int64, answered bool) bool {
 
 // List reads the tools of a server.
 func List(ctx context.Context, client *egress.Client, server Server) (Listing, error) {
-	c, err := connect(ctx, client, server, "", MaxPageBytes)
+	c, err := connect(ctx, client, server, nil, MaxPageBytes)
 	if err != nil {
 		return Listing{}, err
 	}
 	defer c.close()
-	listing := Listing{ProtocolVersion: c.session.InitializeResult().ProtocolVersion}
+	x := &exchange{bulky: true}
+	ctx = x.within(ctx)
+	listing := Listing{ProtocolVersion: c.version}
 	size, params := 0, &sdk.ListToolsParams{}
 	for range maxPages {
 		page, err := c.session.ListTools(ctx, params)
 		if err != nil {
-			return Listing{}, c.explain(ctx, err)
+			return Listing{}, x.explain(ctx, err)
 		}
 		for _, t := range page.Tools {
 			if t == nil {
@@ -249,18 +209,12 @@ type Result struct {
 	NeedsInput bool
 }
 
-// Call calls a tool of a server. The key is the same for each attempt of the call. The error is an *Error.
-func Call(
-	ctx context.Context, client *egress.Client, server Server, tool string, arguments json.RawMessage, key string,
-) (*Result, error) {
-	c, err := connect(ctx, client, server, key, MaxResponseBytes)
+// Call calls a tool of a server, over a connection of its own. The error is an *Error.
+func Call(ctx context.Context, client *egress.Client, server Server, r Request) (*Result, error) {
+	c, err := connect(ctx, client, server, r.Permits, MaxResponseBytes)
 	if err != nil {
 		return nil, err
 	}
 	defer c.close()
-	answer, err := c.session.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
-	if err != nil {
-		return nil, c.explain(ctx, err)
-	}
-	return &Result{Text: textOf(answer), IsError: answer.IsError, NeedsInput: answer.NeedsInput()}, nil
+	return c.callTool(ctx, r)
 }

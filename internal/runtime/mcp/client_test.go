@@ -85,7 +85,9 @@ func TestBothGenerationsListAndRunTheirTools(t *testing.T) {
 			if string(listing.Tools[1].InputSchema) != `{"type":"object"}` {
 				t.Errorf("the schema is %s", listing.Tools[1].InputSchema)
 			}
-			result, err := mcp.Call(t.Context(), s.Egress(), reach(s), "echo", json.RawMessage(`{"a":1}`), "key-1")
+			result, err := mcp.Call(t.Context(), s.Egress(), reach(s), mcp.Request{
+				Tool: "echo", Arguments: json.RawMessage(`{"a":1}`), Key: "key-1",
+			})
 			if err != nil || result.Text != `{"a":1}` || result.IsError || result.NeedsInput {
 				t.Fatalf("the result is %+v, %v", result, err)
 			}
@@ -127,9 +129,9 @@ func TestHeadersAreSentWithEveryRequestAndNowhereElse(t *testing.T) {
 
 func TestNoRequestGoesWhereTheListDoesNotPermitIt(t *testing.T) {
 	s := site.NewMCP(t, site.Stateless, site.Echo("echo"))
-	server := reach(s)
-	server.Permits = func(*url.URL) bool { return false }
-	_, err := mcp.Call(t.Context(), s.Egress(), server, "echo", nil, "")
+	_, err := mcp.Call(t.Context(), s.Egress(), reach(s), mcp.Request{
+		Tool: "echo", Permits: func(*url.URL) bool { return false },
+	})
 	var e *mcp.Error
 	if !errors.As(err, &e) || e.Called || e.Request == nil || e.Request.Reason != egress.ReasonForbidden ||
 		s.Requests() != 0 {
@@ -137,16 +139,31 @@ func TestNoRequestGoesWhereTheListDoesNotPermitIt(t *testing.T) {
 	}
 }
 
+// rpc is a JSON-RPC message.
+type rpc struct {
+	ID     json.RawMessage
+	Method string
+}
+
+// message is the JSON-RPC message of a request, which can be read again.
+func message(r *http.Request) rpc {
+	var m rpc
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		_ = json.Unmarshal(body, &m)
+	}
+	return m
+}
+
+func methodOf(r *http.Request) string      { return message(r).Method }
+func idOf(r *http.Request) json.RawMessage { return message(r).ID }
+
 // respond is a server that completes the handshake and answers calls with a function.
 func respond(call http.HandlerFunc) http.HandlerFunc {
 	handler := site.MCPHandler(site.Stateful, site.Echo("echo"))
 	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
-		}
-		r.Body = io.NopCloser(strings.NewReader(string(body)))
-		if strings.Contains(string(body), `"tools/call"`) {
+		if methodOf(r) == "tools/call" {
 			call(w, r)
 			return
 		}
@@ -195,7 +212,7 @@ func TestACallIsSentOnceWhateverTheServerDoes(t *testing.T) {
 			s := site.New(t, w.around(respond(call)))
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			_, err := mcp.Call(ctx, s.Egress(), reach(s), "echo", json.RawMessage(`{}`), "k")
+			_, err := mcp.Call(ctx, s.Egress(), reach(s), mcp.Request{Tool: "echo", Key: "k"})
 			var e *mcp.Error
 			if !errors.As(err, &e) || !e.Called || ctx.Err() != nil {
 				t.Errorf("it ends with %#v, %v", e, err)
@@ -211,7 +228,7 @@ func TestACallThatTakesTooLongIsEnded(t *testing.T) {
 	s := site.New(t, respond(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, err := mcp.Call(ctx, s.Egress(), reach(s), "echo", json.RawMessage(`{}`), "k")
+	_, err := mcp.Call(ctx, s.Egress(), reach(s), mcp.Request{Tool: "echo", Key: "k"})
 	var e *mcp.Error
 	if !errors.As(err, &e) || !e.Called || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it ends with %#v, %v", e, err)
@@ -270,7 +287,7 @@ func TestResultsAreTextsOrBlocksWithImages(t *testing.T) {
 			made := site.Echo("make")
 			made.Run = func(context.Context, json.RawMessage) *sdk.CallToolResult { return c.result }
 			s := site.NewMCP(t, site.Stateless, made)
-			got, err := mcp.Call(t.Context(), s.Egress(), reach(s), "make", json.RawMessage(`{}`), "k")
+			got, err := mcp.Call(t.Context(), s.Egress(), reach(s), mcp.Request{Tool: "make", Key: "k"})
 			if err != nil || got.Text != c.want {
 				t.Errorf("the result is %+v, %v, want %s", got, err, c.want)
 			}

@@ -6,7 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"sync"
+	"sync/atomic"
 
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 )
@@ -14,30 +14,38 @@ import (
 // methodCall is the method of the request that calls a tool.
 const methodCall = "tools/call"
 
-// headerIdempotencyKey names the call to the server. It is the same for each attempt.
-const headerIdempotencyKey = "Idempotency-Key"
+const (
+	// headerIdempotencyKey names the call to the server. It is the same for each attempt.
+	headerIdempotencyKey = "Idempotency-Key"
+	headerTraceParent    = "Traceparent"
+)
 
 // errRepeated refuses to send a call again.
 var errRepeated = errors.New("the call was sent already")
 
-// transport sends the requests of one connection, and keeps what has become of them: the SDK's errors do not have it.
+// transport sends the requests of one connection. What becomes of the requests of one purpose is kept in the exchange
+// of their context: the SDK's errors do not have it.
 type transport struct {
-	next   http.RoundTripper
-	server Server
-	// key is the Idempotency-Key of the call.
-	key string
+	// handshake sends the requests before and between calls, whose responses are small, and call those that may have a
+	// result.
+	handshake, call http.RoundTripper
+	server          Server
+	// permits is the network access list of the call that uses the connection now; nil permits all.
+	permits atomic.Pointer[func(*url.URL) bool]
+}
 
-	mu sync.Mutex
-	// called reports whether the call was begun, and answered whether its response has begun.
-	called, answered bool
-	// failure is the last failed request, and status the last status that was no success: of the call once it was begun.
-	failure *egress.Error
-	status  int
+// allow sets the network access list for the requests that follow.
+func (t *transport) allow(permits func(*url.URL) bool) {
+	if permits == nil {
+		t.permits.Store(nil)
+		return
+	}
+	t.permits.Store(&permits)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	call := methodOf(r) == methodCall
+	x, call := exchangeOf(r.Context()), methodOf(r) == methodCall
 	r = r.Clone(r.Context())
 	for _, header := range []http.Header{t.server.Header, t.server.Secret} {
 		for name, values := range header {
@@ -45,66 +53,39 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	if call {
-		if !t.begin() {
+		if !x.begin() {
 			closeBody(r)
 			return nil, errRepeated
 		}
-		if t.key != "" {
-			r.Header.Set(headerIdempotencyKey, t.key)
+		for name, values := range x.header {
+			r.Header[name] = values
 		}
 	}
-	if t.server.Permits != nil && !t.server.Permits(r.URL) {
+	if permits := t.permits.Load(); permits != nil && !(*permits)(r.URL) {
 		closeBody(r)
 		err := &egress.Error{
 			Reason: egress.ReasonForbidden, Text: "the network access list does not permit the url at " + r.URL.Host,
 		}
-		t.note(call, nil, err)
+		x.note(call, nil, err)
 		return nil, err
 	}
-	answer, err := t.next.RoundTrip(r)
-	t.note(call, answer, err)
+	answer, err := t.next(x).RoundTrip(r)
+	x.note(call, answer, err)
 	if err == nil {
 		answer.Body = &counted{ReadCloser: answer.Body}
 	}
 	if err == nil && call {
-		answer.Body = &observed{ReadCloser: answer.Body, failed: func(err error) { t.note(call, nil, err) }}
+		answer.Body = &observed{ReadCloser: answer.Body, failed: func(err error) { x.note(call, nil, err) }}
 	}
 	return answer, err
 }
 
-// begin records that the call is sent, and reports whether it was not sent before.
-func (t *transport) begin() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	first := !t.called
-	t.called, t.failure, t.status = true, nil, 0
-	return first
-}
-
-// note records what has become of a request. Once the call was begun, only the call counts: the SDK also sends a notice
-// when it is cancelled.
-func (t *transport) note(call bool, answer *http.Response, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.called && !call {
-		return
+// next sends a request of an exchange. A response that was interrupted is continued by further requests.
+func (t *transport) next(x *exchange) http.RoundTripper {
+	if x.bulky {
+		return t.call
 	}
-	var failure *egress.Error
-	switch {
-	case errors.As(err, &failure):
-		t.failure = failure
-	case answer != nil && answer.StatusCode/100 != 2:
-		t.status = answer.StatusCode
-	case answer != nil:
-		t.failure, t.status, t.answered = nil, 0, call
-	}
-}
-
-// fate returns what has become of the requests so far.
-func (t *transport) fate() Error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return Error{Called: t.called, Answered: t.answered, Request: t.failure, Status: t.status}
+	return t.handshake
 }
 
 // observed is the body of a response whose reading may fail.

@@ -34,7 +34,8 @@ func TestAResponseOfManySmallValuesIsNotDecoded(t *testing.T) {
 		t.Run(string(g), func(t *testing.T) {
 			var failed *mcp.Error
 			s := site.NewMCP(t, g, bomb)
-			if _, err := mcp.Call(t.Context(), s.Egress(), reach(s), "bomb", nil, "key"); !errors.As(err, &failed) {
+			_, err := mcp.Call(t.Context(), s.Egress(), reach(s), mcp.Request{Tool: "bomb", Key: "key"})
+			if !errors.As(err, &failed) {
 				t.Errorf("the call ends with %v", err)
 			}
 			s = site.NewMCP(t, g, listed)
@@ -42,7 +43,7 @@ func TestAResponseOfManySmallValuesIsNotDecoded(t *testing.T) {
 				t.Errorf("the list ends with %v", err)
 			}
 			s = site.NewMCP(t, g, text)
-			result, err := mcp.Call(t.Context(), s.Egress(), reach(s), "bomb", nil, "key")
+			result, err := mcp.Call(t.Context(), s.Egress(), reach(s), mcp.Request{Tool: "bomb", Key: "key"})
 			if err != nil || len(result.Text) != 90_000 {
 				t.Errorf("a call with a text of punctuation ends with %v", err)
 			}

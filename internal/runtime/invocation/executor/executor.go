@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -40,10 +41,22 @@ type Process struct {
 	Clock func() time.Time
 	// Egress sends requests.
 	Egress *egress.Client
+	// Clients keeps those of MCPServers between calls. Without it, each call has one of its own.
+	Clients *mcp.Clients
 	// Secrets reads the Secrets that tools refer to.
 	Secrets credential.Reader
 	// Account is the user name of the process at the API server, for instructions in messages.
 	Account string
+}
+
+// CallServer calls a tool of an MCPServer. The error is an *mcp.Error.
+func (p Process) CallServer(
+	ctx context.Context, caller mcp.Caller, server mcp.Server, r mcp.Request,
+) (*mcp.Result, error) {
+	if p.Clients == nil {
+		return mcp.Call(ctx, p.Egress, server, r)
+	}
+	return p.Clients.Call(ctx, caller, server, r)
 }
 
 // Call is a call to prepare.

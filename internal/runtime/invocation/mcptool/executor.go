@@ -22,8 +22,6 @@ type Executor struct{}
 
 var _ executor.SecretUser = Executor{}
 
-const headerTraceParent = "Traceparent"
-
 // Prepare implements executor.Executor.
 func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call) (executor.Work, error) {
 	remote := c.Definition.Remote()
@@ -49,18 +47,25 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		refused := httpcall.NotSent(c.Call, v1alpha1.ToolCallReasonSecretUnusable, why)
 		return executor.Work{Refused: &refused, Abandoned: httpcall.Abandoned()}, nil
 	}
-	if tool.ValidTraceParent(c.TraceParent) {
-		plain.Set(headerTraceParent, c.TraceParent)
+	server := mcp.Server{URL: spec.URL, Header: plain, Secret: secret}
+	request := mcp.Request{
+		Tool: remote.Tool, Arguments: json.RawMessage(tool.ArgumentsOrEmpty(c.Arguments)),
+		Key: tool.IdempotencyKey(c.Turn.UID, c.Call.ID), Permits: c.Network.Permits,
+		Repeatable: !tool.AtMostOnce(c.Call),
 	}
-	server := mcp.Server{URL: spec.URL, Header: plain, Secret: secret, Permits: c.Network.Permits}
+	if tool.ValidTraceParent(c.TraceParent) {
+		request.TraceParent = c.TraceParent
+	}
+	caller := mcp.Caller{
+		Namespace: c.Session.Namespace, Server: remote.Server.Name, Identity: string(c.Session.UID),
+	}
 	timeout := executors.Named(v1alpha1.ToolExecutorMCP).TimeoutOf(c.Call, nil)
 	return executor.Work{
 		Abandoned: httpcall.Abandoned(),
 		Do: func(ctx context.Context) (tool.Outcome, error) {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			result, err := mcp.Call(ctx, p.Egress, server, remote.Tool,
-				json.RawMessage(tool.ArgumentsOrEmpty(c.Arguments)), tool.IdempotencyKey(c.Turn.UID, c.Call.ID))
+			result, err := p.CallServer(ctx, caller, server, request)
 			return mcpcall.Ended(c.Call, timeout, secret, result, err), nil
 		},
 	}, nil

@@ -138,8 +138,8 @@ func TestEachEndingOfACallIsToldApart(t *testing.T) {
 			t.Run(name+" "+string(class), func(t *testing.T) {
 				s := site.New(t, c.server)
 				secret := http.Header{"Authorization": {"Bearer s3cret-token"}}
-				server := mcp.Server{URL: s.URL, Secret: secret, Permits: c.permits}
-				answer, err := mcp.Call(t.Context(), s.Egress(), server, c.tool, json.RawMessage(`{}`), "")
+				server := mcp.Server{URL: s.URL, Secret: secret}
+				answer, err := mcp.Call(t.Context(), s.Egress(), server, mcp.Request{Tool: c.tool, Permits: c.permits})
 				call := v1alpha1.ToolCall{ID: "1-0", SideEffect: class, Attempt: 1}
 				o := mcpcall.Ended(call, time.Minute, secret, answer, err)
 				want := c.state
@@ -166,7 +166,7 @@ func TestACallThatTimesOut(t *testing.T) {
 	s := site.New(t, breaking(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	answer, err := mcp.Call(ctx, s.Egress(), mcp.Server{URL: s.URL}, "make", json.RawMessage(`{}`), "")
+	answer, err := mcp.Call(ctx, s.Egress(), mcp.Server{URL: s.URL}, mcp.Request{Tool: "make"})
 	o := mcpcall.Ended(v1alpha1.ToolCall{ID: "1-0", Attempt: 1}, 300*time.Millisecond, nil, answer, err)
 	if o.State != unknown || o.Reason != v1alpha1.ToolCallReasonTimeout || !strings.Contains(o.Error, "within 300ms") {
 		t.Errorf("the outcome is %s %s: %s", o.State, o.Reason, o.Error)

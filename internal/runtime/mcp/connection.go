@@ -1,0 +1,93 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/version"
+)
+
+const (
+	// maxHandshakeBytes is the maximum size of a response of the handshake.
+	maxHandshakeBytes = 64 << 10
+	// maxResumptions is how often a response that was interrupted is continued, with servers that can do that.
+	maxResumptions = 2
+)
+
+// connection is what the SDK knows of a server: the version of the protocol, and the session if the server has one. It
+// serves one purpose at a time. Each request has a TCP connection of its own: one that is kept may be closed by the
+// server at any time, and then nobody knows whether it has got a request.
+type connection struct {
+	*transport
+	session *sdk.ClientSession
+	// version is that of the protocol.
+	version string
+}
+
+// connect connects to a server. The responses with results have at most so many bytes each. The error is an *Error.
+func connect(
+	ctx context.Context, client *egress.Client, server Server, permits func(*url.URL) bool, maxBody int64,
+) (*connection, error) {
+	limited := func(limit int64) http.RoundTripper {
+		return client.HTTPClient(egress.TransportOptions{Hosts: []string{hostOf(server.URL)}, MaxBody: limit}).Transport
+	}
+	c := &connection{transport: &transport{
+		handshake: limited(min(maxBody, maxHandshakeBytes)), call: limited(maxBody), server: server,
+	}}
+	c.allow(permits)
+	sdkClient := sdk.NewClient(&sdk.Implementation{Name: "capstan", Version: version.Get().String()}, &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{},
+		// A server that asks for input gets none.
+		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
+	})
+	x := &exchange{}
+	session, err := sdkClient.Connect(x.within(ctx), &sdk.StreamableClientTransport{
+		Endpoint:             server.URL,
+		HTTPClient:           &http.Client{Transport: c.transport},
+		MaxRetries:           maxResumptions,
+		MaxEventSize:         int(maxBody),
+		DisableStandaloneSSE: true,
+	}, nil)
+	if err != nil {
+		return nil, x.explain(ctx, err)
+	}
+	c.session = session
+	// The SDK keeps what the server has said about itself, which may be large once it is decoded.
+	about := session.InitializeResult()
+	c.version = about.ProtocolVersion
+	about.Meta, about.Capabilities, about.Instructions, about.ServerInfo = nil, nil, "", nil
+	return c, nil
+}
+
+// close ends the session at the server, which may take a while with one that does not respond.
+func (c *connection) close() {
+	go func() { _ = c.session.Close() }() // Nothing can be done about a session that the server keeps.
+}
+
+// ping asks the server whether it knows the session.
+func (c *connection) ping(ctx context.Context) error {
+	x := &exchange{}
+	if err := c.session.Ping(x.within(ctx), nil); err != nil {
+		return x.explain(ctx, err)
+	}
+	return nil
+}
+
+// callTool calls a tool. The error is an *Error.
+func (c *connection) callTool(ctx context.Context, r Request) (*Result, error) {
+	x := &exchange{header: r.headers(), bulky: true}
+	arguments := r.Arguments
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	answer, err := c.session.CallTool(x.within(ctx), &sdk.CallToolParams{Name: r.Tool, Arguments: arguments})
+	if err != nil {
+		return nil, x.explain(ctx, err)
+	}
+	return &Result{Text: textOf(answer), IsError: answer.IsError, NeedsInput: answer.NeedsInput()}, nil
+}
