@@ -2,6 +2,7 @@ package capstantest
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,19 +39,32 @@ func (k *Kit) Reject(ctx context.Context, namespace, turn, tool string) error {
 	return k.decide(ctx, namespace, turn, tool, v1alpha1.DecisionReject)
 }
 
+// AnswerInput answers a question of a tool that a Turn waits for. Of several calls of the tool it answers the first that
+// asks the question.
+func (k *Kit) AnswerInput(ctx context.Context, namespace, turn, tool string, answer v1alpha1.InputAnswer) error {
+	user, err := k.user(ctx)
+	if err != nil {
+		return err
+	}
+	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Input: &answer, SubmittedBy: user})
+}
+
 // decide adds the kit's user and the digests that a decision requires.
 func (k *Kit) decide(ctx context.Context, namespace, turn, tool string, decision v1alpha1.Decision) error {
+	user, err := k.user(ctx)
+	if err != nil {
+		return err
+	}
+	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: user})
+}
+
+// user is the name of the kit's user.
+func (k *Kit) user(ctx context.Context) (string, error) {
 	review := &authenticationv1.SelfSubjectReview{}
 	if err := k.Client.Create(ctx, review); err != nil {
-		return fmt.Errorf("getting the user name of the kit from the API server: %w", err)
+		return "", fmt.Errorf("getting the user name of the kit from the API server: %w", err)
 	}
-	return k.answer(
-		ctx,
-		namespace,
-		turn,
-		tool,
-		v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: review.Status.UserInfo.Username},
-	)
+	return review.Status.UserInfo.Username, nil
 }
 
 // Decision returns a decision about a call of a Turn, as a user writes it after reading the Turn: it names the Turn's
@@ -83,15 +97,18 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 		return fmt.Errorf("answering the call of %s: %w", tool, err)
 	}
 	for _, call := range turn.Status.ToolCalls {
-		if call.Name != tool || call.State != v1alpha1.ToolCallStateWaiting || awaitsApproval(call) != (spec.Decision != "") {
+		if call.Name != tool || !awaits(call, spec) {
 			continue
 		}
 		spec.TurnRef, spec.CallID = v1alpha1.TurnReference{Name: turn.Name, UID: turn.UID}, call.ID
+		if spec.Decision != "" || spec.Input != nil {
+			spec.CallDigest = digestOf(turn, call.ID)
+		}
 		if spec.Decision != "" {
-			spec.CallDigest, spec.TurnSubmittedBy = digestOf(turn, call.ID), turn.Spec.SubmittedBy
+			spec.TurnSubmittedBy = turn.Spec.SubmittedBy
 		}
 		answer := &v1alpha1.ToolResult{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: turn.Name + "-" + call.ID},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nameOf(turn, call, spec)},
 			Spec:       spec,
 		}
 		if err := k.Client.Create(ctx, answer); err != nil {
@@ -99,14 +116,56 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 		}
 		return nil
 	}
-	if spec.Decision != "" {
+	switch {
+	case spec.Decision != "":
 		return fmt.Errorf("no call of %s waits for approval: %s", tool, describe(turn))
+	case spec.Input != nil:
+		return fmt.Errorf("no call of %s asks question %q: %s", tool, spec.Input.ID, describe(turn))
 	}
 	return fmt.Errorf("no call of %s waits for a result: %s", tool, describe(turn))
 }
 
-// awaitsApproval reports whether a call waits for approval, and not for a client.
-func awaitsApproval(call v1alpha1.ToolCall) bool { return act.AwaitsApproval(call) }
+// awaits reports whether a call waits for a ToolResult of this kind.
+func awaits(call v1alpha1.ToolCall, given v1alpha1.ToolResultSpec) bool {
+	if given.Input != nil {
+		return act.AwaitsAnswer(call, given.Input.ID)
+	}
+	return kindOf(call) == waitForClient && given.Decision == "" ||
+		kindOf(call) == waitForApproval && given.Decision != ""
+}
+
+// nameOf is the name of a ToolResult for a call. A call may have several questions, one after another.
+func nameOf(turn *v1alpha1.Turn, call v1alpha1.ToolCall, given v1alpha1.ToolResultSpec) string {
+	name := turn.Name + "-" + call.ID
+	if given.Input != nil {
+		sum := sha256.Sum256([]byte(given.Input.ID))
+		name += fmt.Sprintf("-%d-%x", call.Input.Round, sum[:4])
+	}
+	return name
+}
+
+// waitKind is what a waiting call waits for.
+type waitKind int
+
+const (
+	waitForNothing waitKind = iota
+	waitForClient
+	waitForApproval
+	waitForInput
+)
+
+func kindOf(call v1alpha1.ToolCall) waitKind {
+	switch {
+	case call.State != v1alpha1.ToolCallStateWaiting:
+		return waitForNothing
+	case act.AwaitsApproval(call):
+		return waitForApproval
+	case act.AwaitsInput(call):
+		return waitForInput
+	default:
+		return waitForClient
+	}
+}
 
 // ToolResultText returns a function for Eventually that reads the text for the model about a tool call: the result, or
 // the error. It is available once the step of the call is closed.

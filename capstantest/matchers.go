@@ -48,12 +48,12 @@ func HaveSteered(into string) gomegatypes.GomegaMatcher {
 }
 
 // WaitForTools matches a Turn that waits for ToolResults with the results of exactly the client tools of these names,
-// in any order. It ignores waits for approvals, which WaitForApproval matches.
+// in any order. It ignores waits for approvals and input, which WaitForApproval and WaitForInput match.
 func WaitForTools(names ...string) gomegatypes.GomegaMatcher {
 	want := slices.Sorted(slices.Values(names))
 	return turnMatcher("to wait for "+strings.Join(want, ", "), func(turn *v1alpha1.Turn) (bool, error) {
 		c := find(turn, v1alpha1.ConditionWaitingForToolResults)
-		got, err := waitingTools(turn, false)
+		got, err := waitingTools(turn, waitForClient)
 		return err == nil && c != nil && c.Status == metav1.ConditionTrue && slices.Equal(got, want), err
 	})
 }
@@ -63,19 +63,29 @@ func WaitForTools(names ...string) gomegatypes.GomegaMatcher {
 func WaitForApproval(names ...string) gomegatypes.GomegaMatcher {
 	want := slices.Sorted(slices.Values(names))
 	return turnMatcher("to wait for the approval of "+strings.Join(want, ", "), func(turn *v1alpha1.Turn) (bool, error) {
-		got, err := waitingTools(turn, true)
+		got, err := waitingTools(turn, waitForApproval)
 		return err == nil && slices.Equal(got, want), err
 	})
 }
 
-// waitingTools are the tools of the calls that wait for approval, or for a client, sorted.
-func waitingTools(turn *v1alpha1.Turn, approval bool) ([]string, error) {
+// WaitForInput matches a Turn in which exactly the calls of tools of these names, in any order, wait for answers to the
+// questions of their tools. Other calls may be running meanwhile.
+func WaitForInput(names ...string) gomegatypes.GomegaMatcher {
+	want := slices.Sorted(slices.Values(names))
+	return turnMatcher("to wait for input for "+strings.Join(want, ", "), func(turn *v1alpha1.Turn) (bool, error) {
+		got, err := waitingTools(turn, waitForInput)
+		return err == nil && slices.Equal(got, want), err
+	})
+}
+
+// waitingTools are the tools of the calls that wait in this way, sorted.
+func waitingTools(turn *v1alpha1.Turn, kind waitKind) ([]string, error) {
 	if f := find(turn, v1alpha1.ConditionFinished); f != nil && f.Status == metav1.ConditionTrue {
 		return nil, gomega.StopTrying("the Turn has ended: " + describe(turn))
 	}
 	var names []string
 	for _, call := range turn.Status.ToolCalls {
-		if call.State == v1alpha1.ToolCallStateWaiting && awaitsApproval(call) == approval {
+		if kindOf(call) == kind {
 			names = append(names, call.Name)
 		}
 	}

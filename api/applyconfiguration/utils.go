@@ -58,6 +58,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.HTTPToolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InitialFile"):
 		return &apiv1alpha1.InitialFileApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("InputAnswer"):
+		return &apiv1alpha1.InputAnswerApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobResources"):
 		return &apiv1alpha1.JobResourcesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobTool"):
@@ -150,6 +152,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ToolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolCall"):
 		return &apiv1alpha1.ToolCallApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ToolInput"):
+		return &apiv1alpha1.ToolInputApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ToolInputRequest"):
+		return &apiv1alpha1.ToolInputRequestApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolResult"):
 		return &apiv1alpha1.ToolResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolResultSpec"):

@@ -16,7 +16,7 @@ const (
 	TurnPhaseReason TurnPhase = "Reason"
 	// TurnPhaseAct: tool calls are in progress.
 	TurnPhaseAct TurnPhase = "Act"
-	// TurnPhaseWaitingForToolResults: only ToolResults from clients or approvers are missing.
+	// TurnPhaseWaitingForToolResults: only ToolResults from clients, approvers or users are missing.
 	TurnPhaseWaitingForToolResults TurnPhase = "WaitingForToolResults"
 	// TurnPhaseWaiting: the Turn waits for the things listed in waitsFor, and holds no slot.
 	TurnPhaseWaiting TurnPhase = "Waiting"
@@ -81,7 +81,7 @@ type Usage struct {
 }
 
 // WaitType is the kind of thing that a Turn waits for.
-// +kubebuilder:validation:Enum=Backoff;Reference;Cluster;SubAgent
+// +kubebuilder:validation:Enum=Backoff;Reference;Cluster;SubAgent;Input
 type WaitType string
 
 const (
@@ -95,11 +95,13 @@ const (
 	WaitTypeCluster WaitType = "Cluster"
 	// WaitTypeSubAgent: calls of the Turn run as sub-agents. The Turn continues when they have ended.
 	WaitTypeSubAgent WaitType = "SubAgent"
+	// WaitTypeInput: a tool has asked a question. The call continues once a ToolResult has answered it.
+	WaitTypeInput WaitType = "Input"
 )
 
 // TurnWait is one thing that a Turn waits for.
 type TurnWait struct {
-	// type of the wait: Backoff, Reference, Cluster or SubAgent.
+	// type of the wait: Backoff, Reference, Cluster, SubAgent or Input.
 	// +required
 	Type WaitType `json:"type"`
 	// reason of the wait, in CamelCase. It is the reason of the condition Succeeded while the Turn waits.
@@ -176,7 +178,8 @@ const (
 	ToolCallStatePending ToolCallState = "Pending"
 	// ToolCallStateRunning: the tool's container or its sub-agent runs, or its request is in progress.
 	ToolCallStateRunning ToolCallState = "Running"
-	// ToolCallStateWaiting: a ToolResult is missing, with a client's result or, with reason Approval, with a decision.
+	// ToolCallStateWaiting: a ToolResult is missing, with a client's result or, with reason Approval, with a decision, or,
+	// with reason Input, with an answer to a question of the tool.
 	ToolCallStateWaiting ToolCallState = "Waiting"
 	// ToolCallStateSucceeded: the tool returned a result.
 	ToolCallStateSucceeded ToolCallState = "Succeeded"
@@ -250,7 +253,9 @@ type ToolCall struct {
 	// +kubebuilder:validation:MaxLength=64
 	Fingerprint string `json:"fingerprint,omitempty"`
 	// callDigest of a call that waits for approval is the SHA-256 over the UID of the Turn, the step, the id of the
-	// call, toolUID, toolDigest and the arguments. A decision names it, so that it counts for exactly this call.
+	// call, toolUID, toolDigest and the arguments. A decision names it, so that it counts for exactly this call. While the
+	// call waits for input, it is the SHA-256 over the UID of the Turn, the step, the id of the call and the questions,
+	// and answers name it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	CallDigest string `json:"callDigest,omitempty"`
@@ -276,6 +281,9 @@ type ToolCall struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	PodName string `json:"podName,omitempty"`
+	// input is what the tool has asked: the questions without an answer, while the call waits for them.
+	// +optional
+	Input *ToolInput `json:"input,omitempty"`
 	// subAgent is the sub-agent of a call with the executor Agent. It is recorded before its Turn is created.
 	// +optional
 	SubAgent *SubAgentReference `json:"subAgent,omitempty"`

@@ -86,7 +86,13 @@ const (
 	ReasonNoApprovalNeeded = "NoApprovalNeeded"
 	// ReasonDecisionExpected: the ToolResult has a result or an error for a call that waits for approval.
 	ReasonDecisionExpected = "DecisionExpected"
-	// ReasonCallDigestMismatch: the decision names another callDigest than the call that waits.
+	// ReasonNoInputExpected: the ToolResult answers a question that the call does not ask, or that has its answer.
+	ReasonNoInputExpected = "NoInputExpected"
+	// ReasonInputExpected: the ToolResult has a result or an error for a call that waits for input.
+	ReasonInputExpected = "InputExpected"
+	// ReasonInvalidInput: the content of the answer does not match requestedSchema, or is too large.
+	ReasonInvalidInput = "InvalidInput"
+	// ReasonCallDigestMismatch: the decision or the answer names another callDigest than the call that waits.
 	ReasonCallDigestMismatch = "CallDigestMismatch"
 	// ReasonTurnSubmitterMismatch: the decision names another submitter than the Turn.
 	ReasonTurnSubmitterMismatch = "TurnSubmitterMismatch"
@@ -120,6 +126,8 @@ const (
 	ReasonClientTools = "ClientTools"
 	// ReasonApproval: the Turn, or the tool call, waits for approval.
 	ReasonApproval = "Approval"
+	// ReasonInput: the Turn, or the tool call, waits for the answer to a question of a tool.
+	ReasonInput = "Input"
 	// ReasonSubAgent: calls of the Turn run as sub-agents.
 	ReasonSubAgent = "SubAgent"
 	// ReasonNotWaiting: the Turn does not wait for a ToolResult.

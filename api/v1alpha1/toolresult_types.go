@@ -31,13 +31,15 @@ const (
 	DecisionReject Decision = "Reject"
 )
 
-// ToolResultSpec is the result of one call of a client tool, or the decision about one call that waits for approval. It
-// is immutable.
+// ToolResultSpec is the result of one call of a client tool, the decision about one call that waits for approval, or
+// the answer to one question of a tool. It is immutable.
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a ToolResult cannot be changed. Create one with a new name."
-// +kubebuilder:validation:XValidation:rule="[has(self.result), has(self.error), has(self.decision)].exists_one(given, given)",message="exactly one of result, error and decision must be set."
+// +kubebuilder:validation:XValidation:rule="[has(self.result), has(self.error), has(self.decision), has(self.input)].exists_one(given, given)",message="exactly one of result, error, decision and input must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.decision) || (has(self.turnRef.uid) && size(self.turnRef.uid) > 0 && has(self.callDigest))",message="a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls."
 // +kubebuilder:validation:XValidation:rule="has(self.decision) || !has(self.turnSubmittedBy)",message="turnSubmittedBy is for decisions."
-// +kubebuilder:validation:XValidation:rule="has(self.decision) || !has(self.callDigest)",message="callDigest is for decisions."
+// +kubebuilder:validation:XValidation:rule="!has(self.input) || (has(self.turnRef.uid) && size(self.turnRef.uid) > 0 && has(self.callDigest))",message="input requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls."
+// +kubebuilder:validation:XValidation:rule="has(self.decision) || has(self.input) || !has(self.callDigest)",message="callDigest is for decisions and input."
+// +kubebuilder:validation:XValidation:rule="!has(self.input) || has(self.submittedBy)",message="input requires submittedBy, your own user name (kubectl auth whoami)."
 // +kubebuilder:validation:XValidation:rule="!has(self.decision) || has(self.submittedBy)",message="a decision requires submittedBy, your own user name (kubectl auth whoami)."
 type ToolResultSpec struct {
 	// turnRef names the Turn that waits.
@@ -63,15 +65,19 @@ type ToolResultSpec struct {
 	// requires the verb approve on toolresults in the namespace.
 	// +optional
 	Decision Decision `json:"decision,omitempty"`
-	// callDigest is the digest of the call to decide about, as in status.toolCalls of the Turn. A decision requires it.
-	// The decision applies only to this call: with these arguments, and with the Tool as it was when the model called
-	// it.
+	// input answers a question of a tool, which status.toolCalls of the Turn has in input.requests. It requires the verb
+	// answer on toolresults in the namespace.
+	// +optional
+	Input *InputAnswer `json:"input,omitempty"`
+	// callDigest is the digest of the call to decide about, as in status.toolCalls of the Turn. A decision requires it,
+	// and so does input. A decision applies only to this call: with these arguments, and with the Tool as it was when
+	// the model called it. Input applies only to the questions that the call shows with this digest.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	CallDigest string `json:"callDigest,omitempty"`
-	// submittedBy is the user who provides the result or the decision. It must be the name of the user who creates the
-	// ToolResult. A decision requires it.
+	// submittedBy is the user who provides the result, the decision or the input. It must be the name of the user who
+	// creates the ToolResult. A decision requires it, and so does input.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -105,8 +111,8 @@ type ToolResultStatus struct {
 	TurnUID types.UID `json:"turnUID,omitempty"`
 }
 
-// ToolResult is the result of a call of a client tool, or the decision about a call that requires approval, for which a
-// Turn waits.
+// ToolResult is the result of a call of a client tool, the decision about a call that requires approval, or the answer
+// to a question of a tool, for which a Turn waits.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -124,7 +130,7 @@ type ToolResult struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the result or the decision.
+	// spec is the result, the decision or the answer.
 	// +required
 	Spec ToolResultSpec `json:"spec"`
 	// status is the observed state. Only the manager writes it.

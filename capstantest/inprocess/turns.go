@@ -98,11 +98,26 @@ var noDigest = strings.Repeat("0", 64)
 // Decide approves or rejects a call that waits for approval (TOOL-07), and then waits as RunTurn does. The error is a
 // *RefusedError if the Turn does not accept the decision.
 func (r *Runtime) Decide(ctx context.Context, turn, call string, decision v1alpha1.Decision) (*v1alpha1.Turn, error) {
-	spec := v1alpha1.ToolResultSpec{CallID: call, Decision: decision, SubmittedBy: submitter, CallDigest: noDigest}
+	return r.provideBound(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Decision: decision})
+}
+
+// AnswerInput answers a question of a tool, which the waiting Turn has in status.toolCalls, and then waits as RunTurn
+// does. The error is a *RefusedError if the Turn does not accept the answer.
+func (r *Runtime) AnswerInput(
+	ctx context.Context, turn, call string, answer v1alpha1.InputAnswer,
+) (*v1alpha1.Turn, error) {
+	return r.provideBound(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Input: &answer})
+}
+
+// provideBound provides a ToolResult that is about what the Turn shows of its call.
+func (r *Runtime) provideBound(
+	ctx context.Context, turn string, spec v1alpha1.ToolResultSpec,
+) (*v1alpha1.Turn, error) {
+	spec.SubmittedBy, spec.CallDigest = submitter, noDigest
 	if shown := r.loop.Turn(turn); shown != nil {
 		spec.TurnRef.UID = shown.UID
 		for _, waiting := range shown.Status.ToolCalls {
-			if waiting.ID == call && waiting.CallDigest != "" {
+			if waiting.ID == spec.CallID && waiting.CallDigest != "" {
 				spec.CallDigest = waiting.CallDigest
 			}
 		}

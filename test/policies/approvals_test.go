@@ -250,10 +250,19 @@ var _ = Describe("The role capstan-approve", func() {
 		user, name := newUser(ctx, "capstan-approve")
 		accepts(creating(ctx, user, newDecision("decision", name)))
 		refuses(creating(ctx, user, newToolResult("answer", name)),
-			`you are not allowed to provide results of client tools in namespace "team-a"`)
+			`you are not allowed to provide results of client tools, or input, in namespace "team-a"`)
 		failed := newToolResult("error", name)
 		text := "No."
 		failed.Spec.Result, failed.Spec.Error = nil, &text
 		refuses(creating(ctx, user, failed), "you are not allowed to provide results of client tools")
+		refuses(creating(ctx, user, newInput("input", name)), "input requires the verb answer")
+	})
+})
+
+var _ = Describe("A user who may answer for clients", func() {
+	It("answers questions of tools, under the user's own name", func(ctx context.Context) {
+		user, name := newUser(ctx, "capstan-edit")
+		accepts(creating(ctx, user, newInput("input", name)))
+		refuses(creating(ctx, user, newInput("forged", "another-user")), "submittedBy must be your own user name")
 	})
 })

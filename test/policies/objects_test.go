@@ -44,6 +44,13 @@ func newDecision(name, submittedBy string) *v1alpha1.ToolResult {
 	return decision
 }
 
+// newInput is an answer to a question of a tool.
+func newInput(name, submittedBy string) *v1alpha1.ToolResult {
+	input := newDecision(name, submittedBy)
+	input.Spec.Decision, input.Spec.Input = "", &v1alpha1.InputAnswer{ID: "size", Action: v1alpha1.InputActionDecline}
+	return input
+}
+
 func inTeamB(result *v1alpha1.ToolResult) *v1alpha1.ToolResult {
 	result.Namespace = teamB
 	return result

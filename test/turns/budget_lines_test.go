@@ -261,6 +261,7 @@ var _ = Describe("The write budget, line by line", func() {
 	)
 
 	// The phase changes in the middle of the step, which one status write shows at once. The table has no such Turn.
+	// Rules: CLIENT-02.
 	It(
 		"of a wait for a client after a Job has settled is 1 part, and 1 status that shows the wait",
 		func(ctx context.Context) {

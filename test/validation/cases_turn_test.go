@@ -23,6 +23,9 @@ const steerIsNotSuspended = "spec rule a message with delivery Steer cannot be s
 // digest is one that a call could have.
 var digest = strings.Repeat("0123456789abcdef", 4)
 
+// answering are the fields of a ToolResult with input, beside that.
+var answering = `turnRef: {uid: u}, result: null, callDigest: ` + digest + `, submittedBy: ann`
+
 var turnCases = []ruleCase{
 	{
 		rule:     "required spec",
@@ -263,22 +266,22 @@ var toolResultCases = []ruleCase{
 		message:  `spec.callID in body should match '^[1-9]`,
 	},
 	{
-		rule:     "spec rule exactly one of result, error and decision must be set.",
+		rule:     "spec rule exactly one of result, error, decision and input must be set.",
 		accepted: `spec: {result: ""}`,
 		rejected: `spec: {result: null}`,
 	},
 	{
-		rule:     "spec rule exactly one of result, error and decision must be set.",
+		rule:     "spec rule exactly one of result, error, decision and input must be set.",
 		accepted: `spec: {result: null, error: The user went away.}`,
 		rejected: `spec: {result: done, error: The user went away.}`,
 	},
 	{
-		rule:     "spec rule exactly one of result, error and decision must be set.",
+		rule:     "spec rule exactly one of result, error, decision and input must be set.",
 		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
 		rejected: `spec: {turnRef: {uid: u}, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
 	},
 	{
-		rule:     "spec rule exactly one of result, error and decision must be set.",
+		rule:     "spec rule exactly one of result, error, decision and input must be set.",
 		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, callDigest: ` + digest + `, submittedBy: ann}`,
 		rejected: `spec: {turnRef: {uid: u}, result: null, error: The user went away., decision: Reject, callDigest: ` +
 			digest + `, submittedBy: ann}`,
@@ -312,9 +315,54 @@ var toolResultCases = []ruleCase{
 		rejected: `spec: {turnSubmittedBy: ann}`,
 	},
 	{
-		rule:     "spec rule callDigest is for decisions.",
+		rule:     "spec rule callDigest is for decisions and input.",
 		accepted: unchanged,
 		rejected: `spec: {callDigest: ` + digest + `}`,
+	},
+	{
+		rule:     "spec rule exactly one of result, error, decision and input must be set.",
+		accepted: `spec: {` + answering + `, input: {id: size, action: Decline}}`,
+		rejected: `spec: {turnRef: {uid: u}, callDigest: ` + digest + `, submittedBy: ann, input: {id: size, action: Decline}}`,
+	},
+	{
+		rule: "spec rule input requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in " +
+			"its status.toolCalls.",
+		accepted: `spec: {` + answering + `, input: {id: size, action: Accept, content: {size: large}}}`,
+		rejected: `spec: {turnRef: {uid: u}, result: null, submittedBy: ann, input: {id: size, action: Accept}}`,
+	},
+	{
+		rule: "spec rule input requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in " +
+			"its status.toolCalls.",
+		accepted: unchanged,
+		rejected: `spec: {result: null, callDigest: ` + digest + `, submittedBy: ann, input: {id: size, action: Accept}}`,
+	},
+	{
+		rule:     "spec rule input requires submittedBy, your own user name (kubectl auth whoami).",
+		accepted: unchanged,
+		rejected: `spec: {turnRef: {uid: u}, result: null, callDigest: ` + digest + `, input: {id: size, action: Accept}}`,
+	},
+	{
+		rule:     "spec.input required id",
+		accepted: unchanged,
+		rejected: `spec: {` + answering + `, input: {action: Cancel}}`,
+		message:  `spec.input.id: Required value`,
+	},
+	{
+		rule:     "spec.input required action",
+		accepted: unchanged,
+		rejected: `spec: {` + answering + `, input: {id: size}}`,
+		message:  `spec.input.action: Required value`,
+	},
+	{
+		rule:     "spec.input rule content is for action Accept.",
+		accepted: `spec: {` + answering + `, input: {id: size, action: Cancel}}`,
+		rejected: `spec: {` + answering + `, input: {id: size, action: Cancel, content: {size: large}}}`,
+	},
+	{
+		rule:     "spec.input.action enum",
+		accepted: `spec: {` + answering + `, input: {id: size, action: Accept}}`,
+		rejected: `spec: {` + answering + `, input: {id: size, action: Later}}`,
+		message:  `spec.input.action: Unsupported value: "Later": supported values: "Accept", "Decline", "Cancel"`,
 	},
 	{
 		rule:     "spec.callDigest pattern",

@@ -495,6 +495,20 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: path
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.InputAction
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.InputAnswer
+  map:
+    fields:
+    - name: action
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.InputAction
+    - name: content
+      type:
+        namedType: io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON
+    - name: id
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.JobResources
   map:
     fields:
@@ -1495,6 +1509,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+    - name: input
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolInput
     - name: name
       type:
         scalar: string
@@ -1545,6 +1562,40 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolHint
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ToolInput
+  map:
+    fields:
+    - name: requests
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolInputRequest
+          elementRelationship: associative
+          keys:
+          - id
+    - name: round
+      type:
+        scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ToolInputMode
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ToolInputRequest
+  map:
+    fields:
+    - name: id
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: mode
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolInputMode
+    - name: requestedSchema
+      type:
+        namedType: io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON
+    - name: url
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolPolicy
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolResult
@@ -1582,6 +1633,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: error
       type:
         scalar: string
+    - name: input
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.InputAnswer
     - name: result
       type:
         scalar: string

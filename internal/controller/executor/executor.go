@@ -23,6 +23,8 @@ type Key struct {
 	Call string
 	// Attempt counts the starts of a call; 0 for the step as a whole.
 	Attempt int32
+	// Round counts the requests of an attempt before this one, whose tool has asked for input.
+	Round int32
 }
 
 // Func is the work. It ends soon after its context does.

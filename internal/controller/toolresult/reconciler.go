@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/tombstone"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/toolresult"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // Reconciler refuses ToolResults that no Turn can accept, and deletes those whose Turn is gone.
@@ -60,6 +61,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if Decided(result) {
 		return ctrl.Result{}, nil
+	}
+	if result.Spec.Input != nil && turnstate.ResultLeftOut(result) {
+		// The content of an answer decides whether it is accepted.
+		if err := r.Live.Get(ctx, req.NamespacedName, result); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
 	}
 	acceptance := toolresult.Evaluate(result, turn)
 	if acceptance.Status == metav1.ConditionFalse {
@@ -168,10 +175,21 @@ func callsChanged() predicate.Predicate {
 	}
 }
 
-// stoppedWaiting reports whether one of the calls has ceased to wait. before and after have the same length.
+// questions counts those of a call that have no answer.
+func questions(call v1alpha1.ToolCall) int {
+	if call.Input == nil {
+		return 0
+	}
+	return len(call.Input.Requests)
+}
+
+// stoppedWaiting reports whether one of the calls has ceased to wait, or waits for something else. before and after have
+// the same length.
 func stoppedWaiting(before, after []v1alpha1.ToolCall) bool {
 	for i := range before {
-		if before[i].State == v1alpha1.ToolCallStateWaiting && after[i].State != v1alpha1.ToolCallStateWaiting {
+		waited := before[i].State == v1alpha1.ToolCallStateWaiting
+		if waited && (after[i].State != v1alpha1.ToolCallStateWaiting || before[i].CallDigest != after[i].CallDigest ||
+			questions(before[i]) > questions(after[i])) {
 			return true
 		}
 	}

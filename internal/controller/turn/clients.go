@@ -62,13 +62,18 @@ func (a *actScope) offers() []act.Offer {
 	return offers
 }
 
+// bound reports whether an offer is about what the Turn shows of its call: a decision, or an answer to a question.
+func bound(o act.Offer) bool {
+	return o.Result.Spec.Decision != "" || o.Result.Spec.Input != nil
+}
+
 // readOffers completes the accepted ToolResults with live reads: the texts that the cache has dropped, and whether the
-// calls of decisions still wait, because the Turn may have been deleted, replaced or continued. The reconciler of
-// ToolResults refuses those decisions; a call whose ToolResult is gone keeps waiting. A pass without decisions and long
-// texts reads nothing.
+// calls of decisions and answers still wait, because the Turn may have been deleted, replaced or continued. The
+// reconciler of ToolResults refuses those; a call whose ToolResult is gone keeps waiting. A pass without decisions,
+// answers and long texts reads nothing.
 func (r *Reconciler) readOffers(ctx context.Context, a *actScope, accepted []act.Offer) ([]act.Offer, error) {
 	live, exists := &v1alpha1.Turn{}, false
-	if slices.ContainsFunc(accepted, func(o act.Offer) bool { return o.Result.Spec.Decision != "" }) {
+	if slices.ContainsFunc(accepted, bound) {
 		err := r.Live.Get(ctx, client.ObjectKeyFromObject(a.turn), live)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading the Turn of a decision: %w", err)
@@ -77,17 +82,15 @@ func (r *Reconciler) readOffers(ctx context.Context, a *actScope, accepted []act
 	}
 	var whole []act.Offer
 	for _, o := range accepted {
-		if o.Result.Spec.Decision != "" && (!exists || toolresult.Evaluate(o.Result, live).Reason != "") {
-			continue
-		}
 		var err error
 		if o.Result, err = r.readResult(ctx, o.Result); err != nil {
 			return nil, err
 		}
-		if o.Result != nil {
-			o.Call = turnstate.SettledCallOf(o.Result)
-			whole = append(whole, o)
+		if o.Result == nil || bound(o) && (!exists || toolresult.Evaluate(o.Result, live).Reason != "") {
+			continue
 		}
+		o.Call = turnstate.SettledCallOf(o.Result, a.calls()[o.Index])
+		whole = append(whole, o)
 	}
 	return whole, nil
 }
@@ -130,7 +133,7 @@ func (r *Reconciler) keepResult(ctx context.Context, a *actScope, o act.Offer) (
 // acceptResults marks each ToolResult that went into a closed step as accepted. It precedes the status write of the
 // Turn, so that a reader who sees a closed call finds its ToolResult marked.
 func (r *Reconciler) acceptResults(ctx context.Context, s *scope, closed *journal.Closed) error {
-	if !act.HasExternalCalls(s.turn.Status.ToolCalls) {
+	if !s.memory.of(s.plan().Step).known.External(s.turn.Status.ToolCalls) {
 		return nil
 	}
 	results, err := r.results(ctx, s.turn)
@@ -177,18 +180,20 @@ func (r *Reconciler) markAccepted(ctx context.Context, turn types.UID, result *v
 	base := result.DeepCopy()
 	result.Status.ObservedGeneration, result.Status.TurnUID = result.Generation, turn
 	condition.SetAccepted(&result.Status.Conditions, result.Generation, metav1.NewTime(r.Clock()), metav1.ConditionTrue,
-		v1alpha1.ReasonAccepted, acceptedMessage(result.Spec.Decision))
+		v1alpha1.ReasonAccepted, acceptedMessage(result.Spec))
 	_, err := status.Patch(ctx, r.Client, base, result)
 	return err
 }
 
 // acceptedMessage returns the condition message of an accepted ToolResult.
-func acceptedMessage(decision v1alpha1.Decision) string {
-	switch decision {
-	case v1alpha1.DecisionApprove:
+func acceptedMessage(given v1alpha1.ToolResultSpec) string {
+	switch {
+	case given.Decision == v1alpha1.DecisionApprove:
 		return "The call was approved."
-	case v1alpha1.DecisionReject:
+	case given.Decision == v1alpha1.DecisionReject:
 		return "The call was rejected and not executed."
+	case given.Input != nil:
+		return "The answer is sent to the tool once all of its questions have one."
 	default:
 		return "The Turn accepted the result."
 	}

@@ -57,6 +57,6 @@ func waitsForResult(turn *v1alpha1.Turn, result *v1alpha1.ToolResult) bool {
 		return false
 	}
 	return slices.ContainsFunc(turn.Status.ToolCalls, func(call v1alpha1.ToolCall) bool {
-		return call.ID == result.Spec.CallID && act.WaitsForResult(call, result.Spec.Decision != "")
+		return call.ID == result.Spec.CallID && act.WaitsForResult(call, result.Spec)
 	})
 }

@@ -45,7 +45,7 @@ func noticesOf(before, after *v1alpha1.Turn) []notice.Notice {
 }
 
 // newlyWaitingCalls returns the calls that wait for people, if one of them did not wait before. Calls wait for client
-// results once nothing else runs, and only if the Session waits for clients; they always wait for approvals.
+// results once nothing else runs, and only if the Session waits for clients; they always wait for approvals and input.
 func newlyWaitingCalls(before, after *v1alpha1.Turn) []v1alpha1.ToolCall {
 	was := waitingCalls(before)
 	now := waitingCalls(after)
@@ -62,7 +62,7 @@ func waitingCalls(turn *v1alpha1.Turn) []v1alpha1.ToolCall {
 	var calls []v1alpha1.ToolCall
 	for _, call := range turn.Status.ToolCalls {
 		clients := turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults && call.State == v1alpha1.ToolCallStateWaiting
-		if clients || act.AwaitsApproval(call) {
+		if clients || act.AwaitsApproval(call) || act.AwaitsInput(call) {
 			calls = append(calls, call)
 		}
 	}

@@ -105,7 +105,7 @@ func (r *Reconciler) holdOutcomes(s *scope) {
 	memory.held.refused, memory.held.dropped = now, true
 	memory.known.DropReproducible(calls)
 	for _, call := range calls {
-		key := executor.Key{Turn: s.turn.UID, Step: plan.Step, Call: call.ID, Attempt: call.Attempt}
+		key := callKey(s.turn.UID, plan.Step, call)
 		if run := memory.requests[key]; run != nil {
 			run.Shorten(call)
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // Secrets reads Secrets live; the cache has none. It reads them only at the time of a request, and only those that its
@@ -30,7 +32,12 @@ func Secrets(live client.Reader) credential.Reader {
 
 // requestKey names the attempt of a call that its request is sent for.
 func (a *actScope) requestKey(call v1alpha1.ToolCall) executor.Key {
-	return executor.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
+	return callKey(a.turn.UID, a.plan().Step, call)
+}
+
+// callKey names the newest attempt of a call, and the request of it: a call has a further one when its tool has asked.
+func callKey(turn types.UID, step int32, call v1alpha1.ToolCall) executor.Key {
+	return executor.Key{Turn: turn, Step: step, Call: call.ID, Attempt: call.Attempt, Round: tool.InputRound(call)}
 }
 
 // requested reports whether a request of the step was sent, according to this process and the status.
@@ -99,6 +106,11 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	if end.Closed != nil {
 		a.step.closed = end.Closed
 		return again, nil
+	}
+	if end.Asked.Ordinal != 0 {
+		delete(a.step.requests, key)
+		turnstate.Ask(a.step.known, a.calls(), index, end.Asked)
+		return proceed, nil
 	}
 	if end.Defect != nil {
 		ctrl.LoggerFrom(ctx).Error(end.Defect, "Failed to run a built-in tool", "call", shown.ID, "tool", shown.Name)

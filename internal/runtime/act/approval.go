@@ -52,5 +52,5 @@ func Approve(call *v1alpha1.ToolCall) {
 
 // removeRequest removes the fields for approvers and clients from a call that does not wait any more.
 func removeRequest(call *v1alpha1.ToolCall) {
-	call.CallDigest, call.ApproveBy, call.Arguments, call.Hints = "", nil, "", nil
+	call.CallDigest, call.ApproveBy, call.Arguments, call.Hints, call.Input = "", nil, "", nil, nil
 }

@@ -17,8 +17,13 @@ type Offer struct {
 	Result *v1alpha1.ToolResult
 	// Call is the whole ToolResult in the form of the journal, once it is read.
 	Call format.SettledCall
-	// Binds reports whether a decision is about exactly this call of this Turn.
+	// Binds reports whether a decision, or an answer, is about exactly this call of this Turn and its questions.
 	Binds bool
+}
+
+// answers reports whether the offer is an answer to a question of a tool.
+func (o Offer) answers() bool {
+	return o.Result.Spec.Input != nil
 }
 
 // decides reports whether the offer is a decision.
@@ -35,7 +40,25 @@ func (s *Step) Accept(calls []v1alpha1.ToolCall, offers []Offer, now time.Time) 
 		if s.Done(call.ID) {
 			continue
 		}
+		if AwaitsInput(call) {
+			accepted = append(accepted, firstAnswers(i, call, offers)...)
+			continue
+		}
 		at := slices.IndexFunc(offers, func(o Offer) bool { return o.Index == i && matchesWait(o, call, now) })
+		if at >= 0 {
+			accepted = append(accepted, offers[at])
+		}
+	}
+	return accepted
+}
+
+// firstAnswers returns the offers that answer questions of a call: for each question the first.
+func firstAnswers(index int, call v1alpha1.ToolCall, offers []Offer) []Offer {
+	var accepted []Offer
+	for _, question := range call.Input.Requests {
+		at := slices.IndexFunc(offers, func(o Offer) bool {
+			return o.Index == index && o.answers() && o.Binds && o.Result.Spec.Input.ID == question.ID
+		})
 		if at >= 0 {
 			accepted = append(accepted, offers[at])
 		}
@@ -46,7 +69,7 @@ func (s *Step) Accept(calls []v1alpha1.ToolCall, offers []Offer, now time.Time) 
 // matchesWait reports whether an offer is of the kind that a call waits for: a decision in time, or a result.
 func matchesWait(o Offer, call v1alpha1.ToolCall, now time.Time) bool {
 	if !AwaitsApproval(call) {
-		return call.Executor == v1alpha1.ToolExecutorClient && !o.decides()
+		return call.Executor == v1alpha1.ToolExecutorClient && !o.decides() && !o.answers()
 	}
 	by := call.ApproveBy
 	return o.decides() && o.Binds &&
@@ -54,11 +77,11 @@ func matchesWait(o Offer, call v1alpha1.ToolCall, now time.Time) bool {
 }
 
 // Completes reports whether the accepted offers complete the step, so that they go into the entry that closes it. The
-// others, and all approvals, are appended on their own, so that they outlive their ToolResult (CLIENT-04) and the
-// journal decides between two processes. An approval completes nothing.
+// others, and all approvals and answers, are appended on their own, so that they outlive their ToolResult (CLIENT-04)
+// and the journal decides between two processes. Neither completes anything: the call has yet to run.
 func (s *Step) Completes(calls []v1alpha1.ToolCall, accepted []Offer) bool {
 	return s.missing(calls) == len(accepted) && !slices.ContainsFunc(accepted, func(o Offer) bool {
-		return o.Result.Spec.Decision == v1alpha1.DecisionApprove
+		return o.Result.Spec.Decision == v1alpha1.DecisionApprove || o.answers()
 	})
 }
 
@@ -95,6 +118,10 @@ func Earlier(a, b time.Time) time.Time {
 // AcceptResult records a client's result or a decision for a call, and reports whether it is an approval that lets the
 // call start. Its status is then an intent like any other: it is written before anything starts.
 func (s *Step) AcceptResult(call *v1alpha1.ToolCall, given format.SettledCall) (approved bool) {
+	if given.Answered != nil {
+		s.applyAnswers(call)
+		return false
+	}
 	s.Row(call.ID).Source = given.Source
 	switch given.Decision {
 	case v1alpha1.DecisionApprove:
@@ -111,13 +138,14 @@ func (s *Step) AcceptResult(call *v1alpha1.ToolCall, given format.SettledCall) (
 	return false
 }
 
-// ApplyRecorded applies the results and decisions in the journal to calls without an outcome. It reports whether one of
+// ApplyRecorded applies the results, decisions and answers in the journal to calls without an outcome. It reports whether one of
 // them lets a call start.
 func (s *Step) ApplyRecorded(calls []v1alpha1.ToolCall) (approved bool) {
 	for i := range calls {
 		if row := s.copyOf(calls[i].ID); row.RecordedResult.Ordinal != 0 && row.Outcome == nil {
 			approved = s.AcceptResult(&calls[i], row.RecordedResult.Call) || approved
 		}
+		s.applyAnswers(&calls[i])
 	}
 	return approved
 }
@@ -131,10 +159,11 @@ func (s *Step) SkipClients(calls []v1alpha1.ToolCall) {
 	}
 }
 
-// Abandon settles the calls that wait for others, because there is a message for the Turn (CLIENT-05).
+// Abandon settles the calls that wait for clients and approvals, because there is a message for the Turn (CLIENT-05). A
+// call whose tool has asked something keeps waiting: the tool has begun, and only an answer lets it end.
 func (s *Step) Abandon(calls []v1alpha1.ToolCall) {
 	for i := range calls {
-		if !s.Done(calls[i].ID) && calls[i].State == v1alpha1.ToolCallStateWaiting {
+		if !s.Done(calls[i].ID) && calls[i].State == v1alpha1.ToolCallStateWaiting && !AwaitsInput(calls[i]) {
 			s.Settle(&calls[i], abandoned(calls[i]))
 		}
 	}
@@ -185,9 +214,11 @@ func (s *Step) ForgetResults(calls, base []v1alpha1.ToolCall) {
 	}
 }
 
-// HasExternalCalls reports whether the step has calls that a client answers or that need approval.
+// HasExternalCalls reports whether the step has calls that a client answers, that need approval, or whose tools have
+// asked something, according to the status.
 func HasExternalCalls(calls []v1alpha1.ToolCall) bool {
 	return slices.ContainsFunc(calls, func(call v1alpha1.ToolCall) bool {
-		return call.Executor == v1alpha1.ToolExecutorClient || call.Policy == v1alpha1.ToolPolicyRequiresApproval
+		return call.Executor == v1alpha1.ToolExecutorClient || call.Policy == v1alpha1.ToolPolicyRequiresApproval ||
+			call.Input != nil
 	})
 }

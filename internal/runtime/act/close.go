@@ -140,6 +140,8 @@ func (s *Step) endedHere(call v1alpha1.ToolCall, claim format.ClaimRef, claimed 
 	switch {
 	case claim.Settled.Ordinal != 0:
 		return OutcomeOf(claim.Settled.Call)
+	case AwaitsInput(call):
+		return askedLast()
 	case s.claimable(call) && !claimed:
 		return neverStarted()
 	default:

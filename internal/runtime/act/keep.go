@@ -107,22 +107,28 @@ func (s *Step) DropReproducible(calls []v1alpha1.ToolCall) {
 // Adopt replaces outcomes by those in the journal, without their texts. Results of clients and decisions stay.
 func (s *Step) Adopt(recorded []format.SettledRef) {
 	for _, r := range recorded {
-		if r.ByOthers() {
+		row := s.Row(r.Call.ID)
+		if r.IsInput() {
+			row.addInput(r)
+		}
+		if r.ByOthers() || r.IsInput() {
 			continue
 		}
-		row := s.Row(r.Call.ID)
 		outcome := OutcomeOf(r.Call)
 		row.Outcome, row.RecordedOutcome, row.Unfenced = &outcome, r, false
 		row.cut()
 	}
 }
 
-// Record adds the results and decisions that the journal has. Those of a call with a known outcome change nothing.
+// Record adds the results, decisions, questions and answers that the journal has. Those of a call with a known outcome change nothing.
 func (s *Step) Record(recorded []format.SettledRef) {
 	s.Read = true
 	for _, r := range recorded {
-		if r.ByOthers() {
-			s.Row(r.Call.ID).RecordedResult = r
+		switch row := s.Row(r.Call.ID); {
+		case r.IsInput():
+			row.addInput(r)
+		case r.ByOthers():
+			row.RecordedResult = r
 		}
 	}
 }
@@ -166,7 +172,8 @@ func (s *Step) countCut() int {
 func (s *Step) Restore(recorded []format.SettledRef) (whole *Step, lacking int) {
 	whole = s.Clone()
 	for _, r := range recorded {
-		if row := whole.find(r.Call.ID); row != nil && row.Cut && r.Call.Decision == "" {
+		if row := whole.find(r.Call.ID); row != nil && row.Cut && r.Call.Decision == "" &&
+			!r.IsInput() {
 			outcome := OutcomeOf(r.Call)
 			row.Outcome, row.Cut = &outcome, false
 		}
@@ -182,6 +189,10 @@ func (s *Step) With(recorded []format.SettledRef) *Step {
 	}
 	for _, r := range recorded {
 		row := all.Row(r.Call.ID)
+		if r.IsInput() {
+			row.addInput(r)
+			continue
+		}
 		outcome := OutcomeOf(r.Call)
 		switch {
 		case !r.ByOthers():

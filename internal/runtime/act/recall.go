@@ -12,9 +12,13 @@ func Open(call v1alpha1.ToolCall) bool {
 	return !call.State.Settled()
 }
 
-// WaitsForResult reports whether an open call waits for a ToolResult of this kind: a decision, or a client's result.
-func WaitsForResult(call v1alpha1.ToolCall, decision bool) bool {
-	return Open(call) && AwaitsApproval(call) == decision
+// WaitsForResult reports whether an open call waits for a ToolResult of the kind of this one: a decision, an answer to a
+// question, or a client's result.
+func WaitsForResult(call v1alpha1.ToolCall, given v1alpha1.ToolResultSpec) bool {
+	if given.Input != nil {
+		return AwaitsAnswer(call, given.Input.ID) && call.CallDigest == given.CallDigest
+	}
+	return Open(call) && !AwaitsInput(call) && AwaitsApproval(call) == (given.Decision != "")
 }
 
 // RecallRepeatable handles a Pure or Idempotent call that is settled in status, but whose Job or outcome this process

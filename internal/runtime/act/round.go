@@ -147,6 +147,8 @@ func (r *Round) observe(time.Time) []Action {
 			r.Settle(call, tool.Recalled(*call))
 		case Unapproved(*call):
 			// No Job of it can exist. Decisions are accepted after the other calls were observed.
+		case AwaitsInput(*call):
+			// Its request has ended. Answers are accepted after the other calls were observed.
 		case r.refused(*call):
 			r.Refuse(call)
 		case executors.CarriedOut(call.Executor):
@@ -188,7 +190,7 @@ func (r *Round) retry(time.Time) []Action {
 // read reads the results and decisions in the journal, once a step. Also if the Turn does not wait for clients: it may
 // have done so before the Session was changed, and recorded results count.
 func (r *Round) read(time.Time) []Action {
-	if r.over || r.collected || !HasExternalCalls(r.Calls) {
+	if r.over || r.collected || !r.External(r.Calls) {
 		return nil
 	}
 	if !r.Read {

@@ -61,8 +61,8 @@ func running(call *v1alpha1.ToolCall) bool {
 	return call.State == v1alpha1.ToolCallStateRunning
 }
 
-// heldBack reports for each call whether it must wait for an approval or a Secret, its own or another's: in Sequential
-// no call overtakes one that waits, and in Parallel no call of its concurrencyClass does, so that calls start in the
+// heldBack reports for each call whether it must wait for an approval, a Secret or an answer, its own or another's: in
+// Sequential no call overtakes one that waits, and in Parallel no call of its concurrencyClass does, so that calls start in the
 // model's order. Calls that run or have ended, and those of client tools, are not held.
 func heldBack(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency) []bool {
 	held := make([]bool, len(calls))
@@ -70,7 +70,7 @@ func heldBack(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency) [
 	for i := range calls {
 		call := &calls[i]
 		switch {
-		case AwaitsApproval(*call), awaitsSecret(*call):
+		case AwaitsApproval(*call), awaitsSecret(*call), AwaitsInput(*call):
 			held[i], waits = true, true
 			classes[call.ConcurrencyClass] = call.ConcurrencyClass != ""
 		case !open(call) || running(call):

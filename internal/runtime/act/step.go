@@ -42,6 +42,8 @@ type Row struct {
 	// RecordedResult is the client's result or the decision in the journal. RecordedOutcome is the outcome in the journal
 	// of a call that a process has carried out.
 	RecordedResult, RecordedOutcome format.SettledRef
+	// Input are the questions of the tool, and the answers, that the journal has, without their texts.
+	Input []format.SettledRef
 	// Unfenced reports whether this process has concluded that the call was not executed while no pod was recorded for
 	// it. That is valid only until another leader records one.
 	Unfenced bool
@@ -140,12 +142,18 @@ func (s *Step) Source(id string) types.UID {
 	return s.copyOf(id).Source
 }
 
-// RecordedSources returns the ToolResults whose results and decisions the journal has, in the order of the calls.
+// RecordedSources returns the ToolResults whose results, decisions and answers the journal has, in the order of the calls.
 func (s *Step) RecordedSources(calls []v1alpha1.ToolCall) []types.UID {
 	var sources []types.UID
 	for _, call := range calls {
-		if row := s.copyOf(call.ID); row.RecordedResult.Ordinal != 0 {
+		row := s.copyOf(call.ID)
+		if row.RecordedResult.Ordinal != 0 {
 			sources = append(sources, row.RecordedResult.Call.Source)
+		}
+		for _, ref := range row.Input {
+			if ref.Call.Source != "" {
+				sources = append(sources, ref.Call.Source)
+			}
 		}
 	}
 	return sources
@@ -177,7 +185,7 @@ func (s *Step) Parts(calls []v1alpha1.ToolCall) []int64 {
 	var parts []int64
 	for _, call := range calls {
 		row := s.copyOf(call.ID)
-		for _, recorded := range []format.SettledRef{row.RecordedResult, row.RecordedOutcome} {
+		for _, recorded := range append([]format.SettledRef{row.RecordedResult, row.RecordedOutcome}, row.Input...) {
 			if recorded.Ordinal != 0 {
 				parts = append(parts, recorded.Ordinal)
 			}
@@ -196,6 +204,7 @@ func (s *Step) Clone() *Step {
 	clone.rows = make([]*Row, len(s.rows))
 	for i, row := range s.rows {
 		of := *row
+		of.Input = slices.Clone(row.Input)
 		clone.rows[i] = &of
 	}
 	return clone

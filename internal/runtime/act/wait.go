@@ -61,8 +61,8 @@ func (s *Step) Missing(calls []v1alpha1.ToolCall) []*MissingSecret {
 }
 
 // WaitsForOthers reports whether the step only waits for ToolResults, Secrets and sub-agents: there are calls without
-// an outcome, and each is a client's, runs as a sub-agent, waits for approval or a Secret, or is held back behind one
-// that does. Client calls count only if the Turn waits for clients; approvals always do (GAP-06).
+// an outcome, and each is a client's, runs as a sub-agent, waits for approval, an answer or a Secret, or is held back
+// behind one that does. Client calls count only if the Turn waits for clients; approvals always do (GAP-06).
 func (s *Step) WaitsForOthers(
 	calls []v1alpha1.ToolCall, clients bool, concurrency v1alpha1.ToolConcurrency,
 ) bool {

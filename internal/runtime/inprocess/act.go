@@ -34,8 +34,8 @@ type acting struct {
 
 // attempt is the state of one attempt of a call.
 type attempt struct {
-	number int32
-	run    *invocation.Attempt
+	number, round int32
+	run           *invocation.Attempt
 }
 
 // act carries out the calls of the open act step (PHASE-06).
@@ -194,6 +194,10 @@ func (a *acting) conclude(end callEnd) (*journal.Closed, error) {
 	if end.Defect != nil {
 		a.loop.Log.Error("Failed to run a built-in tool", "error", end.Defect, "turn", a.turn.Name, "call", call.ID,
 			"tool", call.Name)
+	}
+	if end.Asked.Ordinal != 0 {
+		turnstate.Ask(a.step, a.calls(), end.index, end.Asked)
+		return nil, nil
 	}
 	if a.step.Done(call.ID) {
 		return nil, nil // Another process has carried the call out too, and the journal has its outcome.

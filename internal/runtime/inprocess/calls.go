@@ -66,10 +66,12 @@ func (a *acting) prepare(index int) (func(context.Context) (invocation.End, erro
 	}
 }
 
-// attempt is the state of the newest attempt of a call, which stays the same if the attempt is carried out again.
+// attempt is the state of the newest request of a call, which stays the same if the attempt is carried out again.
 func (a *acting) attempt(index int) *invocation.Attempt {
-	if number := a.calls()[index].Attempt; a.runs[index].number != number {
-		a.runs[index] = attempt{number: number, run: invocation.NewAttempt(a.line)}
+	call := a.calls()[index]
+	number, round := call.Attempt, tool.InputRound(call)
+	if last := a.runs[index]; last.number != number || last.round != round {
+		a.runs[index] = attempt{number: number, round: round, run: invocation.NewAttempt(a.line)}
 	}
 	return a.runs[index].run
 }

@@ -120,7 +120,7 @@ func (a *acting) offer(result *v1alpha1.ToolResult) act.Offer {
 		Index:  index,
 		Result: result,
 		Binds:  toolresult.Binds(result, a.turn, &a.calls()[index]),
-		Call:   turnstate.SettledCallOf(result),
+		Call:   turnstate.SettledCallOf(result, a.calls()[index]),
 	}
 }
 

@@ -139,10 +139,12 @@ func (r *Attempt) ended() *tool.Outcome {
 
 // End is the result of a call.
 type End struct {
-	// Outcome of the call, unless Closed is set.
+	// Outcome of the call, unless Asked or Closed is set.
 	Outcome tool.Outcome
 	// Kept is where the journal has the outcome; its Ordinal is 0 if it does not have it.
 	Kept journal.SettledRef
+	// Asked is where the journal has what the tool has asked instead. Its Ordinal is 0 for nothing.
+	Asked journal.SettledRef
 	// Closed is the entry that has closed the step meanwhile; nil for none.
 	Closed *journal.Closed
 	// Defect is why a built-in tool has failed, if the outcome does not have it. It is for logs.
@@ -179,26 +181,32 @@ func (run *Runner) Local(
 	})
 }
 
-// once runs one call in this process. An AtMostOnce call is claimed in the journal before it starts, and its outcome is
-// appended when it ends (DUR-01, DUR-02): if another process has claimed it, or a claim has no outcome, the call must
+// once sends one request of a call in this process: the first, or a further one with the answers to what the tool has
+// asked. An AtMostOnce call is claimed in the journal before each of them, and its outcome is appended when it ends
+// (DUR-01, DUR-02): if another process has claimed it, or a claim has no outcome, the call must
 // not be started again, and its outcome is the abandoned one. After an error the state of the call is unknown; it is
 // safe to retry.
 func (run *Runner) once(ctx context.Context, t turnstate.Turn, c Call, w executor.Work) (End, error) {
 	call, state := c.Call, c.Attempt
 	if !act.Claimable(call, t.Local) {
 		outcome, defect, err := run.attempt(ctx, c, w)
+		if err == nil && outcome.Asked != nil {
+			return run.keepInput(ctx, t, call, state, *outcome.Asked)
+		}
 		return End{Outcome: outcome, Defect: defect}, err
 	}
-	claim, closed, err := run.claim(ctx, t, call.ID, state)
+	claim, closed, err := run.claim(ctx, t, call, state)
 	switch {
 	case errors.Is(err, journal.ErrFull):
-		return End{Outcome: tool.CallUnclaimed()}, nil
+		return End{Outcome: tool.AfterInput(call, tool.CallUnclaimed())}, nil
 	case err != nil:
 		return End{}, err
 	case closed != nil:
 		return End{Closed: closed}, nil
 	case claim.Settled.Ordinal != 0:
 		return End{Outcome: act.OutcomeOf(claim.Settled.Call), Kept: claim.Settled}, nil
+	case claim.Asked.Ordinal != 0:
+		return End{Asked: claim.Asked}, nil
 	case claim.Call.Holder != state.holder:
 		return End{Outcome: w.Abandoned}, nil
 	}
@@ -213,6 +221,9 @@ func (run *Runner) once(ctx context.Context, t turnstate.Turn, c Call, w executo
 		state.end(made)
 		outcome = &made
 	}
+	if outcome.Asked != nil {
+		return run.keepInput(ctx, t, call, state, *outcome.Asked)
+	}
 	end, err := run.keepOutcome(ctx, t, call.ID, state, *outcome)
 	end.Defect = defect
 	return end, err
@@ -223,24 +234,25 @@ func (run *Runner) attempt(
 	ctx context.Context, c Call, w executor.Work,
 ) (outcome tool.Outcome, defect, err error) {
 	if w.Refused != nil {
-		return *w.Refused, nil, nil
+		return tool.AfterInput(c.Call, *w.Refused), nil, nil
 	}
 	began := run.Clock()
 	outcome, defect = w.Do(ctx)
+	outcome = tool.AfterInput(c.Call, outcome)
 	if outcome.Started {
 		outcome.StartedAt, outcome.FinishedAt = began, run.Clock()
 	}
-	if c.After != nil {
+	if c.After != nil && outcome.Asked == nil {
 		outcome, err = c.After(ctx, outcome)
 	}
 	return outcome, defect, err
 }
 
-// claim records in the journal that the call is about to start.
+// claim records in the journal that the next request of the call is about to be sent.
 func (run *Runner) claim(
 	ctx context.Context,
 	t turnstate.Turn,
-	call string,
+	call v1alpha1.ToolCall,
 	state *Attempt,
 ) (journal.ClaimRef, *journal.Closed, error) {
 	state.line.mu.Lock()
@@ -251,7 +263,7 @@ func (run *Runner) claim(
 		t.Ref,
 		t.Step(),
 		t.Progress.Plan.OpenedAtOrdinal,
-		journal.ClaimedCall{ID: call, Holder: state.holder},
+		journal.ClaimedCall{ID: call.ID, Holder: state.holder, Round: tool.InputRound(call)},
 	)
 }
 

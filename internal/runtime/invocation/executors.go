@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/mcptool"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -33,6 +34,10 @@ func (run *Runner) process() executor.Process {
 func (run *Runner) prepare(
 	ctx context.Context, e executor.Executor, t turnstate.Turn, c Call,
 ) (executor.Work, error) {
+	answers, err := run.answers(ctx, t, c.Call)
+	if err != nil {
+		return executor.Work{}, err
+	}
 	return e.Prepare(ctx, run.process(), executor.Call{
 		Session:     t.Session,
 		Turn:        t.Ref,
@@ -42,6 +47,8 @@ func (run *Runner) prepare(
 		Definition:  c.Definition,
 		Network:     c.Network,
 		Files:       run.Files(t, c.InitialFiles),
+		Asks:        turnstate.Waits(t),
+		Answers:     answers,
 		TraceParent: t.TraceParent(c.Call.ID),
 		Claimed:     func(ctx context.Context) (bool, error) { return run.claimed(ctx, t, c) },
 	})
@@ -80,15 +87,15 @@ func (run *Runner) MissingSecret(
 	return user.MissingSecret(ctx, run.process(), namespace, d)
 }
 
-// claimed reports whether a call that must not start twice was claimed. The outcome of a claimed call follows from the
-// journal, and does not depend on its Secrets.
+// claimed reports whether the next request of a call that must not start twice was claimed. What has become of a claimed
+// request follows from the journal, and does not depend on its Secrets.
 func (run *Runner) claimed(ctx context.Context, t turnstate.Turn, c Call) (bool, error) {
 	if !act.Claimable(c.Call, t.Local) {
 		return false, nil
 	}
 	claims, err := run.Log.Claims(ctx, t.Session, t.Ref.UID, t.Step(), t.Progress.Plan.OpenedAtOrdinal)
 	for _, claim := range claims {
-		if claim.Call.ID == c.Call.ID {
+		if claim.Call.ID == c.Call.ID && claim.Call.Round == tool.InputRound(c.Call) {
 			return true, nil
 		}
 	}

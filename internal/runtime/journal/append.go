@@ -110,7 +110,7 @@ func (w *writer) writeAll(ctx context.Context, r Record, specs []Entry) (*entry,
 // a claimed call as never started, and includes no message that was withdrawn or steered into another Turn.
 func (w *writer) checkIncludes(r Record) error {
 	for _, id := range r.Unclaimed {
-		if claim := w.claim(id); claim.Ordinal != 0 {
+		if claim := w.claim(id, 0); claim.Ordinal != 0 {
 			return fmt.Errorf(
 				"%w: call %s of step %d of Turn %s was claimed at ordinal %d",
 				ErrStale,

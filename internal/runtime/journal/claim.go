@@ -26,7 +26,7 @@ func (l *Log) Claim(
 	if err != nil {
 		return ClaimRef{}, nil, err
 	}
-	wanted := func() (bool, error) { return w.claim(call.ID).Ordinal == 0, nil }
+	wanted := func() (bool, error) { return w.claim(call.ID, call.Round).Ordinal == 0, nil }
 	e, err := w.write(ctx, Entry{Claimed: &call}, remainder{}, wanted)
 	if err != nil {
 		return ClaimRef{}, nil, fmt.Errorf("claiming call %s: %w", call.ID, err)
@@ -39,17 +39,18 @@ func (l *Log) Claim(
 		return ClaimRef{}, nil, err
 	}
 	if w.final == nil {
-		return w.claim(call.ID), nil, nil
+		return w.claim(call.ID, call.Round), nil, nil
 	}
 	closed, err := w.outcome(ctx)
-	return w.claim(call.ID), closed, err
+	return w.claim(call.ID, call.Round), closed, err
 }
 
-// claim is the claim of a call that counts: the first.
-func (w *walk) claim(id string) ClaimRef {
+// claim is the claim of a request of a call that counts: the first.
+func (w *walk) claim(id string, round int32) ClaimRef {
 	for _, ref := range w.claims {
-		if ref.Call.ID == id {
+		if ref.Call.ID == id && ref.Call.Round == round {
 			ref.Settled = w.settledCall(SettledCall{ID: id})
+			ref.Asked = w.settledCall(SettledCall{ID: id, Asked: &AskedInput{Round: round + 1}})
 			return ref
 		}
 	}
@@ -65,7 +66,7 @@ func (l *Log) Claims(ctx context.Context, s Session, turn types.UID, step int32,
 	}
 	var refs []ClaimRef
 	for _, ref := range w.claims {
-		refs = append(refs, w.claim(ref.Call.ID))
+		refs = append(refs, w.claim(ref.Call.ID, ref.Call.Round))
 	}
 	return refs, nil
 }

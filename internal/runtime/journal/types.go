@@ -18,6 +18,10 @@ type (
 	ClaimedCall = format.ClaimedCall
 	// SettledCall is the outcome of one call, recorded before the step closes.
 	SettledCall = format.SettledCall
+	// AskedInput is what a tool asks before it continues with a call.
+	AskedInput = format.AskedInput
+	// AnsweredInput is the answer to one question.
+	AnsweredInput = format.AnsweredInput
 	// SettledRef is where a journal has the outcome of a call.
 	SettledRef = format.SettledRef
 	// ClaimRef is where a journal has the claim of a call.

@@ -48,7 +48,7 @@ func (w *walk) visit(found *entry) {
 		w.final = found
 		return
 	}
-	if e.Claimed != nil && w.claim(e.Claimed.ID).Ordinal == 0 {
+	if e.Claimed != nil && w.claim(e.Claimed.ID, e.Claimed.Round).Ordinal == 0 {
 		w.claims = append(w.claims, ClaimRef{Ordinal: e.Ordinal, Call: *e.Claimed})
 	}
 	if e.Partial != nil {
@@ -130,7 +130,27 @@ func slotOf(refs []SettledRef, call SettledCall) SettledRef {
 
 // sameSlot reports whether of two settled parts one only can count.
 func sameSlot(a, b SettledCall) bool {
-	return a.ID == b.ID && (a.Decision == "") == (b.Decision == "")
+	return slotName(a) == slotName(b)
+}
+
+// slot identifies what a settled part is about: a decision, a question, an answer, or the outcome of a call.
+type slot struct {
+	call     string
+	decision bool
+	asked    int32
+	answered int32
+	question string
+}
+
+func slotName(c SettledCall) slot {
+	s := slot{call: c.ID, decision: c.Decision != ""}
+	if c.Asked != nil {
+		s.asked = c.Asked.Round
+	}
+	if c.Answered != nil {
+		s.answered, s.question = c.Answered.Round, c.Answered.Answer.ID
+	}
+	return s
 }
 
 // counted returns the settled parts that count: all of them while the step is open, those that its record includes when

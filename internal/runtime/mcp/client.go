@@ -205,8 +205,8 @@ type Result struct {
 	Text string
 	// IsError reports whether the tool calls it an error.
 	IsError bool
-	// NeedsInput reports whether the tool has asked for input instead.
-	NeedsInput bool
+	// Asked is what the tool asks instead; nil for nothing.
+	Asked *Asked
 }
 
 // Call calls a tool of a server, over a connection of its own. The error is an *Error.

@@ -88,7 +88,7 @@ func TestBothGenerationsListAndRunTheirTools(t *testing.T) {
 			result, err := mcp.Call(t.Context(), s.Egress(), reach(s), mcp.Request{
 				Tool: "echo", Arguments: json.RawMessage(`{"a":1}`), Key: "key-1",
 			})
-			if err != nil || result.Text != `{"a":1}` || result.IsError || result.NeedsInput {
+			if err != nil || result.Text != `{"a":1}` || result.IsError || result.Asked != nil {
 				t.Fatalf("the result is %+v, %v", result, err)
 			}
 			if w.count("POST tools/call") != 1 || w.count("GET") != 0 {

@@ -42,7 +42,7 @@ func connect(
 	c.allow(permits)
 	sdkClient := sdk.NewClient(&sdk.Implementation{Name: "capstan", Version: version.Get().String()}, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{},
-		// A server that asks for input gets none.
+		// What a server asks is journalled and shown to users, and answered by a further call.
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 	})
 	x := &exchange{}
@@ -85,9 +85,14 @@ func (c *connection) callTool(ctx context.Context, r Request) (*Result, error) {
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
 	}
-	answer, err := c.session.CallTool(x.within(ctx), &sdk.CallToolParams{Name: r.Tool, Arguments: arguments})
+	params := &sdk.CallToolParams{Name: r.Tool, Arguments: arguments}
+	r.addInput(params, c.version)
+	answer, err := c.session.CallTool(x.within(ctx), params)
 	if err != nil {
 		return nil, x.explain(ctx, err)
 	}
-	return &Result{Text: textOf(answer), IsError: answer.IsError, NeedsInput: answer.NeedsInput()}, nil
+	if answer.NeedsInput() {
+		return &Result{Asked: askedOf(answer)}, nil
+	}
+	return &Result{Text: textOf(answer), IsError: answer.IsError}, nil
 }

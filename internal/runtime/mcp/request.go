@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // Request is a call of a tool.
@@ -12,7 +14,7 @@ type Request struct {
 	Tool string
 	// Arguments are a JSON object; empty for one without members.
 	Arguments json.RawMessage
-	// Key is the same for each attempt of the call.
+	// Key is the same for each attempt of the call. A further call with answers has another one.
 	Key string
 	// TraceParent is the W3C trace context of the call; empty for none.
 	TraceParent string
@@ -20,6 +22,10 @@ type Request struct {
 	Permits func(*url.URL) bool
 	// Repeatable reports whether the call may be sent again if a kept client turns out to be out of date.
 	Repeatable bool
+	// Asks reports whether the tool may ask the user for input.
+	Asks bool
+	// Answers are those to what the tool has asked before; nil for nothing.
+	Answers *tool.Answers
 }
 
 // headers are those of the request that calls the tool.

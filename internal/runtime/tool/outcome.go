@@ -32,6 +32,9 @@ type Outcome struct {
 	// returned, if they have changed that.
 	Hooks    []event.HookRun
 	Original string
+	// Asked is what the tool asks before it continues; nil for nothing. The call has not ended then, and nothing else is
+	// set but Started.
+	Asked *Input
 	// Retryable reports whether the call may be started again under a new attempt. It is never set for AtMostOnce.
 	Retryable bool
 }

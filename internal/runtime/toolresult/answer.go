@@ -1,5 +1,5 @@
-// Package toolresult judges ToolResults for the calls of a Turn: results of client tools, and decisions (CLIENT-04,
-// TOOL-07). It is pure.
+// Package toolresult judges ToolResults for the calls of a Turn: results of client tools, decisions, and answers to
+// questions of tools (CLIENT-04, TOOL-07). It is pure.
 package toolresult
 
 import (
@@ -23,11 +23,11 @@ type Acceptance struct {
 
 // Evaluate decides whether a ToolResult is accepted. turn is the one that it names; nil if there is none.
 func Evaluate(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Acceptance {
-	ref, decides := result.Spec.TurnRef, result.Spec.Decision != ""
+	ref, binds := result.Spec.TurnRef, bound(result)
 	if turn == nil {
-		if decides {
+		if binds {
 			return refused(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist. Create a "+
-				"decision only for a call that is waiting for approval.", ref.Name))
+				"decision only for a call that is waiting for approval, and an answer only for one that asks for it.", ref.Name))
 		}
 		if ref.UID != "" {
 			return refused(v1alpha1.ReasonTurnNotFound,
@@ -36,13 +36,13 @@ func Evaluate(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Acceptance {
 		return pending(v1alpha1.ReasonTurnNotFound, fmt.Sprintf("Turn %q does not exist yet. "+
 			"The result is kept until the Turn makes call %s.", ref.Name, result.Spec.CallID))
 	}
-	if (ref.UID != "" || decides) && ref.UID != turn.UID {
+	if (ref.UID != "" || binds) && ref.UID != turn.UID {
 		return refused(
 			v1alpha1.ReasonTurnReplaced,
 			fmt.Sprintf("Turn %q has UID %s, not %s: it was deleted and recreated.", ref.Name, turn.UID, ref.UID),
 		)
 	}
-	if decides && !turn.DeletionTimestamp.IsZero() {
+	if binds && !turn.DeletionTimestamp.IsZero() {
 		return refused(v1alpha1.ReasonCallClosed, fmt.Sprintf("Turn %q is being deleted.", turn.Name))
 	}
 	call := find(turn.Status.ToolCalls, result.Spec.CallID)
@@ -51,6 +51,9 @@ func Evaluate(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Acceptance {
 	}
 	if call == nil {
 		return unknown(result, turn)
+	}
+	if result.Spec.Input != nil {
+		return evaluateInput(result, turn, call)
 	}
 	if problem := mistaken(result, call, turn); problem.Reason != "" {
 		return problem
@@ -63,7 +66,7 @@ func Evaluate(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Acceptance {
 			"turnSubmittedBy %q differs from spec.submittedBy of Turn %q. Set it to the value of the Turn.",
 			by, turn.Name))
 	}
-	if decides && !Binds(result, turn, call) {
+	if result.Spec.Decision != "" && !Binds(result, turn, call) {
 		return refused(v1alpha1.ReasonCallDigestMismatch, fmt.Sprintf(
 			"The decision is for another call: call %s (%s) of Turn %q has the callDigest %s. Review the call and "+
 				"decide again.", call.ID, call.Name, turn.Name, call.CallDigest))
@@ -71,8 +74,13 @@ func Evaluate(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Acceptance {
 	return Acceptance{}
 }
 
+// bound reports whether a ToolResult is about what a call of a Turn shows, and never kept for a later one.
+func bound(result *v1alpha1.ToolResult) bool {
+	return result.Spec.Decision != "" || result.Spec.Input != nil
+}
+
 // Binds reports whether a decision is about this very call: of this Turn, with these arguments, of the Tool as it was
-// when the call was planned.
+// when the call was planned; or an answer about the very questions of the call.
 func Binds(decision *v1alpha1.ToolResult, turn *v1alpha1.Turn, call *v1alpha1.ToolCall) bool {
 	ref, by := decision.Spec.TurnRef, decision.Spec.TurnSubmittedBy
 	if by != "" && by != turn.Spec.SubmittedBy {
@@ -93,6 +101,10 @@ func mistaken(result *v1alpha1.ToolResult, call *v1alpha1.ToolCall, turn *v1alph
 		)
 	case result.Spec.Decision != "" || call.Executor == v1alpha1.ToolExecutorClient:
 		return Acceptance{}
+	case act.AwaitsInput(*call):
+		return refused(v1alpha1.ReasonInputExpected, fmt.Sprintf(
+			"Call %s (%s) of Turn %q is waiting for answers to its questions, not for a result. Create a ToolResult with "+
+				"input.", call.ID, call.Name, turn.Name))
 	case act.AwaitsApproval(*call):
 		return refused(v1alpha1.ReasonDecisionExpected, fmt.Sprintf(
 			"Call %s (%s) of Turn %q is waiting for approval, not for a result. Create a ToolResult with decision "+
@@ -158,10 +170,10 @@ func unknown(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Acceptance {
 		return refused(v1alpha1.ReasonCallClosed,
 			fmt.Sprintf("Turn %q no longer waits for call %s.", turn.Name, result.Spec.CallID))
 	}
-	if result.Spec.Decision != "" {
+	if bound(result) {
 		return refused(v1alpha1.ReasonUnknownCall, fmt.Sprintf(
-			"Turn %q has not made call %s. Create a decision only for a call that is waiting for approval.",
-			turn.Name, result.Spec.CallID))
+			"Turn %q has not made call %s. Create a decision only for a call that is waiting for approval, and an answer only "+
+				"for one that asks for it.", turn.Name, result.Spec.CallID))
 	}
 	return pending(v1alpha1.ReasonCallPending, fmt.Sprintf("Turn %q has not made call %s yet. "+
 		"The result is kept until it does.", turn.Name, result.Spec.CallID))

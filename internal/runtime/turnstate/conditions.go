@@ -202,13 +202,15 @@ func reasonOf(code v1alpha1.ErrorCode) string {
 // WaitsFor returns the condition message on the ToolResults that the Turn waits for, and for which calls. Those of
 // destructive tools come first: a long message is cut.
 func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
-	var results, destructive, approvals []string
+	var results, destructive, approvals, questions []string
 	for _, call := range calls {
 		switch name := call.ID + " (" + call.Name + ")"; {
 		case act.AwaitsApproval(call) && slices.Contains(call.Hints, v1alpha1.ToolHintDestructive):
 			destructive = append(destructive, call.ID+" ("+call.Name+", destructive)")
 		case act.AwaitsApproval(call):
 			approvals = append(approvals, name)
+		case act.AwaitsInput(call):
+			questions = append(questions, name)
 		case call.State == v1alpha1.ToolCallStateWaiting:
 			results = append(results, name)
 		}
@@ -218,7 +220,14 @@ func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
 	if approvals = append(destructive, approvals...); len(approvals) > 0 {
 		sentences = append(sentences, "Approve or reject with a ToolResult: "+strings.Join(approvals, ", ")+".")
 	}
-	if len(results) > 0 || len(approvals) == 0 {
+	if len(questions) > 0 {
+		if len(approvals) == 0 {
+			reason = v1alpha1.ReasonInput
+		}
+		sentences = append(sentences, "Answer the questions of tools with a ToolResult for each, as waitsFor describes: "+
+			strings.Join(questions, ", ")+".")
+	}
+	if len(results) > 0 || len(sentences) == 0 {
 		reason = v1alpha1.ReasonClientTools
 		sentences = append(sentences, "Create a ToolResult for each of: "+strings.Join(results, ", ")+".")
 	}

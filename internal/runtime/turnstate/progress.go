@@ -19,15 +19,15 @@ func (t Turn) ShowWait(p *v1alpha1.TurnProgress, concurrency v1alpha1.ToolConcur
 }
 
 // ShowCalls updates a status while the calls of its act step are running. waits reports whether the step only waits for
-// others, and lacks are the waits of calls other than for clients and approvals. The phase is Waiting if the Turn waits
-// only for these.
+// others, and lacks are the waits of calls other than for ToolResults. The phase is Waiting if the Turn waits only for
+// these.
 func ShowCalls(p *v1alpha1.TurnProgress, known *act.Step, waits bool, lacks []v1alpha1.TurnWait) {
 	for i := range p.ToolCalls {
 		if outcome, ok := known.Outcome(p.ToolCalls[i].ID); ok {
 			act.Describe(&p.ToolCalls[i], outcome)
 		}
 	}
-	p.Phase, p.WaitsFor = v1alpha1.TurnPhaseAct, lacks
+	p.Phase, p.WaitsFor = v1alpha1.TurnPhaseAct, withInput(lacks, p.ToolCalls)
 	switch {
 	case waits && len(lacks) > 0 && !slices.ContainsFunc(p.ToolCalls, waitsForPeople):
 		p.Phase = v1alpha1.TurnPhaseWaiting

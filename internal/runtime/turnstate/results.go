@@ -16,16 +16,28 @@ func LeaveOutResult(result *v1alpha1.ToolResult) {
 			*text = nil
 		}
 	}
+	if input := result.Spec.Input; input != nil && input.Content != nil && len(input.Content.Raw) > maxResultBytes {
+		result.Spec.Input = &v1alpha1.InputAnswer{ID: input.ID, Action: input.Action, Content: &v1alpha1.JSON{}}
+	}
 }
 
 // ResultLeftOut reports whether LeaveOutResult has dropped the text of the ToolResult. The API server accepts no
 // ToolResult without one.
 func ResultLeftOut(result *v1alpha1.ToolResult) bool {
+	if input := result.Spec.Input; input != nil {
+		return input.Content != nil && len(input.Content.Raw) == 0
+	}
 	return result.Spec.Result == nil && result.Spec.Error == nil && result.Spec.Decision == ""
 }
 
-// SettledCallOf returns a ToolResult in the form of the journal.
-func SettledCallOf(result *v1alpha1.ToolResult) format.SettledCall {
+// SettledCallOf returns a ToolResult for a call in the form of the journal.
+func SettledCallOf(result *v1alpha1.ToolResult, of v1alpha1.ToolCall) format.SettledCall {
+	if input := result.Spec.Input; input != nil {
+		return format.SettledCall{
+			ID: of.ID, Source: result.UID, By: result.Spec.SubmittedBy,
+			Answered: &format.AnsweredInput{Round: tool.InputRound(of), Answer: *input.DeepCopy()},
+		}
+	}
 	call := format.SettledCall{
 		ID:       result.Spec.CallID,
 		Source:   result.UID,

@@ -14,6 +14,32 @@ type MCPTool struct {
 	sdk.Tool
 	// Run returns the result of a call.
 	Run func(ctx context.Context, arguments json.RawMessage) *sdk.CallToolResult
+	// Answer returns the result of a request with its answers; nil for a tool that asks nothing.
+	Answer func(params *sdk.CallToolParamsRaw) *sdk.CallToolResult
+}
+
+// Asking is a tool that asks the user for a size, and then returns what it was answered.
+func Asking(name string) MCPTool {
+	asking := Echo(name)
+	asking.Answer = func(params *sdk.CallToolParamsRaw) *sdk.CallToolResult {
+		if params.RequestState == "" {
+			return &sdk.CallToolResult{RequestState: "cart-7", InputRequests: sdk.InputRequestMap{"size": SizeQuestion()}}
+		}
+		raw, err := json.Marshal(params.InputResponses)
+		if err != nil {
+			return &sdk.CallToolResult{IsError: true}
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: params.RequestState + " " + string(raw)}}}
+	}
+	return asking
+}
+
+// SizeQuestion asks the user for one of two sizes.
+func SizeQuestion() *sdk.ElicitParams {
+	return &sdk.ElicitParams{
+		Message: "Which size?", RequestedSchema: json.RawMessage(
+			`{"type":"object","properties":{"size":{"type":"string","enum":["small","large"]}},"required":["size"]}`),
+	}
 }
 
 // Echo is a tool that returns its arguments as a text.
@@ -43,6 +69,9 @@ func MCPHandler(g Generation, tools ...MCPTool) http.Handler {
 	server := sdk.NewServer(&sdk.Implementation{Name: "tools", Version: "1"}, nil)
 	for i := range tools {
 		server.AddTool(&tools[i].Tool, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			if tools[i].Answer != nil {
+				return tools[i].Answer(r.Params), nil
+			}
 			return tools[i].Run(ctx, r.Params.Arguments), nil
 		})
 	}

@@ -44,7 +44,9 @@ type ToolCallApplyConfiguration struct {
 	// fingerprint is the SHA-256 over the tool's name and the model's arguments.
 	Fingerprint *string `json:"fingerprint,omitempty"`
 	// callDigest of a call that waits for approval is the SHA-256 over the UID of the Turn, the step, the id of the
-	// call, toolUID, toolDigest and the arguments. A decision names it, so that it counts for exactly this call.
+	// call, toolUID, toolDigest and the arguments. A decision names it, so that it counts for exactly this call. While the
+	// call waits for input, it is the SHA-256 over the UID of the Turn, the step, the id of the call and the questions,
+	// and answers name it.
 	CallDigest *string `json:"callDigest,omitempty"`
 	// hints of the Tool, as they were when the call was planned, while the call waits for approval or for a client.
 	Hints []apiv1alpha1.ToolHint `json:"hints,omitempty"`
@@ -58,6 +60,8 @@ type ToolCallApplyConfiguration struct {
 	// podName is the pod of the call's newest attempt, for kubectl logs. It is updated with the next change of state;
 	// the pod may no longer exist.
 	PodName *string `json:"podName,omitempty"`
+	// input is what the tool has asked: the questions without an answer, while the call waits for them.
+	Input *ToolInputApplyConfiguration `json:"input,omitempty"`
 	// subAgent is the sub-agent of a call with the executor Agent. It is recorded before its Turn is created.
 	SubAgent *SubAgentReferenceApplyConfiguration `json:"subAgent,omitempty"`
 	// state of the call.
@@ -222,6 +226,14 @@ func (b *ToolCallApplyConfiguration) WithPodUID(value types.UID) *ToolCallApplyC
 // If called multiple times, the PodName field is set to the value of the last call.
 func (b *ToolCallApplyConfiguration) WithPodName(value string) *ToolCallApplyConfiguration {
 	b.PodName = &value
+	return b
+}
+
+// WithInput sets the Input field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Input field is set to the value of the last call.
+func (b *ToolCallApplyConfiguration) WithInput(value *ToolInputApplyConfiguration) *ToolCallApplyConfiguration {
+	b.Input = value
 	return b
 }
 

@@ -14,13 +14,13 @@ import (
 // ToolResultApplyConfiguration represents a declarative configuration of the ToolResult type for use
 // with apply.
 //
-// ToolResult is the result of a call of a client tool, or the decision about a call that requires approval, for which a
-// Turn waits.
+// ToolResult is the result of a call of a client tool, the decision about a call that requires approval, or the answer
+// to a question of a tool, for which a Turn waits.
 type ToolResultApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard metadata of an object.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the result or the decision.
+	// spec is the result, the decision or the answer.
 	Spec *ToolResultSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is the observed state. Only the manager writes it.
 	Status *ToolResultStatusApplyConfiguration `json:"status,omitempty"`

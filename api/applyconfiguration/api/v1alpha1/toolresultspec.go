@@ -9,8 +9,8 @@ import (
 // ToolResultSpecApplyConfiguration represents a declarative configuration of the ToolResultSpec type for use
 // with apply.
 //
-// ToolResultSpec is the result of one call of a client tool, or the decision about one call that waits for approval. It
-// is immutable.
+// ToolResultSpec is the result of one call of a client tool, the decision about one call that waits for approval, or
+// the answer to one question of a tool. It is immutable.
 type ToolResultSpecApplyConfiguration struct {
 	// turnRef names the Turn that waits.
 	TurnRef *TurnReferenceApplyConfiguration `json:"turnRef,omitempty"`
@@ -25,12 +25,15 @@ type ToolResultSpecApplyConfiguration struct {
 	// decision about a call that waits for approval: Approve lets it start, Reject ends it without execution. It
 	// requires the verb approve on toolresults in the namespace.
 	Decision *apiv1alpha1.Decision `json:"decision,omitempty"`
-	// callDigest is the digest of the call to decide about, as in status.toolCalls of the Turn. A decision requires it.
-	// The decision applies only to this call: with these arguments, and with the Tool as it was when the model called
-	// it.
+	// input answers a question of a tool, which status.toolCalls of the Turn has in input.requests. It requires the verb
+	// answer on toolresults in the namespace.
+	Input *InputAnswerApplyConfiguration `json:"input,omitempty"`
+	// callDigest is the digest of the call to decide about, as in status.toolCalls of the Turn. A decision requires it,
+	// and so does input. A decision applies only to this call: with these arguments, and with the Tool as it was when
+	// the model called it. Input applies only to the questions that the call shows with this digest.
 	CallDigest *string `json:"callDigest,omitempty"`
-	// submittedBy is the user who provides the result or the decision. It must be the name of the user who creates the
-	// ToolResult. A decision requires it.
+	// submittedBy is the user who provides the result, the decision or the input. It must be the name of the user who
+	// creates the ToolResult. A decision requires it, and so does input.
 	SubmittedBy *string `json:"submittedBy,omitempty"`
 	// turnSubmittedBy is spec.submittedBy of the Turn, for decisions. A decision that names another user than the Turn
 	// is refused. The four-eyes policy requires it: a user who submitted a Turn must not approve its calls.
@@ -80,6 +83,14 @@ func (b *ToolResultSpecApplyConfiguration) WithError(value string) *ToolResultSp
 // If called multiple times, the Decision field is set to the value of the last call.
 func (b *ToolResultSpecApplyConfiguration) WithDecision(value apiv1alpha1.Decision) *ToolResultSpecApplyConfiguration {
 	b.Decision = &value
+	return b
+}
+
+// WithInput sets the Input field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Input field is set to the value of the last call.
+func (b *ToolResultSpecApplyConfiguration) WithInput(value *InputAnswerApplyConfiguration) *ToolResultSpecApplyConfiguration {
+	b.Input = value
 	return b
 }
 

@@ -76,6 +76,10 @@ type Call struct {
 	Network config.NetworkAccess
 	// Files are those of the Session; nil where no process stores any.
 	Files *sessionfs.FS
+	// Asks reports whether the tool may ask the user for input: there is a client that may answer.
+	Asks bool
+	// Answers are those to what the tool has asked before; nil for the first request of a call.
+	Answers *tool.Answers
 	// TraceParent is the W3C trace context of the call.
 	TraceParent string
 	// Claimed reports whether the call is claimed in the journal. The outcome of a claimed call follows from the
@@ -89,7 +93,8 @@ type Work struct {
 	Refused *tool.Outcome
 	// Abandoned is the outcome of a call that must not start twice, if no process knows how it has ended.
 	Abandoned tool.Outcome
-	// Do carries the call out. The defect is the part of a failure that is not in the outcome.
+	// Do carries the call out, until it ends or asks for input. The defect is the part of a failure that is not in the
+	// outcome.
 	Do func(ctx context.Context) (outcome tool.Outcome, defect error)
 }
 

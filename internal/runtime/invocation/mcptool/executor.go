@@ -50,8 +50,8 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	server := mcp.Server{URL: spec.URL, Header: plain, Secret: secret}
 	request := mcp.Request{
 		Tool: remote.Tool, Arguments: json.RawMessage(tool.ArgumentsOrEmpty(c.Arguments)),
-		Key: tool.IdempotencyKey(c.Turn.UID, c.Call.ID), Permits: c.Network.Permits,
-		Repeatable: !tool.AtMostOnce(c.Call),
+		Key: tool.RoundKey(c.Turn.UID, c.Call.ID, tool.InputRound(c.Call)), Permits: c.Network.Permits,
+		Repeatable: !tool.AtMostOnce(c.Call), Asks: c.Asks, Answers: c.Answers,
 	}
 	if tool.ValidTraceParent(c.TraceParent) {
 		request.TraceParent = c.TraceParent

@@ -38,7 +38,8 @@ type Entry struct {
 	Steered []RecordedTurn `json:"steered,omitempty"`
 	// Claimed is a call that is about to start.
 	Claimed *ClaimedCall `json:"claimed,omitempty"`
-	// Settled is the outcome of a call before the step was complete: its result, or the decision about it.
+	// Settled is the outcome of a call before the step was complete: its result, or the decision about it. It may also be
+	// a question of a tool, or the answer to one.
 	Settled *SettledCall `json:"settled,omitempty"`
 	// Outcomes are the outcomes of calls that the manager carried out, recorded together before the step was complete.
 	Outcomes []SettledCall `json:"outcomes,omitempty"`
@@ -133,6 +134,8 @@ type ClaimedCall struct {
 	ID string `json:"id"`
 	// Holder identifies the writer.
 	Holder string `json:"holder"`
+	// Round is the number of times that the call has asked for input before this request; 0 for its first one.
+	Round int32 `json:"round,omitempty"`
 }
 
 // SettledCall is the outcome of one call, recorded before the step closes: the result of a client tool (CLIENT-04), the
@@ -168,6 +171,10 @@ type SettledCall struct {
 	Original string `json:"original,omitempty"`
 	// SubAgent has the totals of the sub-agent that the call ran as.
 	SubAgent *v1alpha1.SubAgentTotals `json:"subAgent,omitempty"`
+	// Asked is what the tool has asked. The part is not the outcome of the call then.
+	Asked *AskedInput `json:"asked,omitempty"`
+	// Answered is the answer to a question of the tool. The part is not the outcome of the call then.
+	Answered *AnsweredInput `json:"answered,omitempty"`
 }
 
 // PartialContent is the kind of a part of a response.

@@ -77,6 +77,7 @@ type (
 		PodUID           types.UID        `json:"podUID,omitempty"`
 		PodName          string           `json:"podName,omitempty"`
 		SubAgent         *subAgent        `json:"subAgent,omitempty"`
+		Input            *toolInput       `json:"input,omitempty"`
 		State            string           `json:"state"`
 		Reason           string           `json:"reason,omitempty"`
 		Arguments        string           `json:"arguments,omitempty"`
@@ -215,7 +216,7 @@ func callFrom(c v1alpha1.ToolCall) toolCall {
 		ToolGeneration: c.ToolGeneration, Timeout: c.Timeout, Fingerprint: c.Fingerprint, CallDigest: c.CallDigest,
 		Attempt: c.Attempt, NotBefore: c.NotBefore, PodUID: c.PodUID, PodName: c.PodName, State: string(c.State),
 		Reason: c.Reason, Arguments: c.Arguments, Preview: c.Preview, SubAgent: subAgentFrom(c.SubAgent),
-		Hints: each(c.Hints, func(h v1alpha1.ToolHint) string { return string(h) }),
+		Hints: each(c.Hints, func(h v1alpha1.ToolHint) string { return string(h) }), Input: inputFrom(c.Input),
 	}
 }
 
@@ -227,7 +228,7 @@ func (c toolCall) call() v1alpha1.ToolCall {
 		Fingerprint: c.Fingerprint, CallDigest: c.CallDigest, Attempt: c.Attempt, NotBefore: c.NotBefore,
 		PodUID: c.PodUID, PodName: c.PodName, State: v1alpha1.ToolCallState(c.State), Reason: c.Reason,
 		Arguments: c.Arguments, Preview: c.Preview, SubAgent: c.SubAgent.reference(),
-		Hints: each(c.Hints, func(h string) v1alpha1.ToolHint { return v1alpha1.ToolHint(h) }),
+		Hints: each(c.Hints, func(h string) v1alpha1.ToolHint { return v1alpha1.ToolHint(h) }), Input: c.Input.input(),
 	}
 }
 
@@ -272,6 +273,8 @@ type settledCall struct {
 	Hooks      []hookRun         `json:"hooks,omitempty"`
 	Original   string            `json:"original,omitempty"`
 	SubAgent   *subAgentTotals   `json:"subAgent,omitempty"`
+	Asked      *askedInput       `json:"asked,omitempty"`
+	Answered   *answeredInput    `json:"answered,omitempty"`
 }
 
 func settledFrom(c SettledCall) settledCall {
@@ -279,7 +282,7 @@ func settledFrom(c SettledCall) settledCall {
 		ID: c.ID, Source: c.Source, Result: c.Result, Error: c.Error, Decision: string(c.Decision), By: c.By,
 		State: string(c.State), Reason: c.Reason, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, Image: c.Image,
 		PodUID: c.PodUID, Hooks: each(c.Hooks, hookRunFrom), Original: c.Original,
-		SubAgent: totalsFrom(c.SubAgent),
+		SubAgent: totalsFrom(c.SubAgent), Asked: askedFrom(c.Asked), Answered: answeredFrom(c.Answered),
 	}
 }
 
@@ -288,7 +291,7 @@ func (c settledCall) call() SettledCall {
 		ID: c.ID, Source: c.Source, Result: c.Result, Error: c.Error, Decision: v1alpha1.Decision(c.Decision), By: c.By,
 		State: v1alpha1.ToolCallState(c.State), Reason: c.Reason, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
 		Image: c.Image, PodUID: c.PodUID, Hooks: each(c.Hooks, hookRun.run), Original: c.Original,
-		SubAgent: c.SubAgent.totals(),
+		SubAgent: c.SubAgent.totals(), Asked: c.Asked.asked(), Answered: c.Answered.answered(),
 	}
 }
 
@@ -400,6 +403,7 @@ type (
 	claimedCall struct {
 		ID     string `json:"id"`
 		Holder string `json:"holder"`
+		Round  int32  `json:"round,omitempty"`
 	}
 
 	partialAnswer struct {

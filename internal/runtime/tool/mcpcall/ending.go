@@ -24,9 +24,8 @@ func Ended(
 	switch {
 	case err != nil:
 		return failed(call, timeout, secret, err)
-	case answer.NeedsInput:
-		return tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonToolError,
-			"The tool asked for input of a user, which cannot be given. Call it with all that it needs in its arguments."))
+	case answer.Asked != nil:
+		return asked(secret, answer.Asked)
 	}
 	text := credential.RedactText(answer.Text, secret)
 	if answer.IsError {

@@ -172,10 +172,3 @@ func TestACallThatTimesOut(t *testing.T) {
 		t.Errorf("the outcome is %s %s: %s", o.State, o.Reason, o.Error)
 	}
 }
-
-func TestAToolThatAsksForInputHasFailed(t *testing.T) {
-	o := mcpcall.Ended(v1alpha1.ToolCall{ID: "1-0"}, 0, nil, &mcp.Result{NeedsInput: true}, nil)
-	if o.State != failed || o.Reason != v1alpha1.ToolCallReasonToolError || !strings.Contains(o.Error, "input of a user") {
-		t.Errorf("the outcome is %+v", o)
-	}
-}

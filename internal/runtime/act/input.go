@@ -1,0 +1,100 @@
+package act
+
+import (
+	"slices"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+// AwaitsInput reports whether a call waits for answers to questions of its tool.
+func AwaitsInput(call v1alpha1.ToolCall) bool {
+	return call.Input != nil && call.State == v1alpha1.ToolCallStateWaiting
+}
+
+// AwaitsAnswer reports whether a call waits for the answer to one of these questions.
+func AwaitsAnswer(call v1alpha1.ToolCall, id string) bool {
+	return AwaitsInput(call) &&
+		slices.ContainsFunc(call.Input.Requests, func(r v1alpha1.ToolInputRequest) bool { return r.ID == id })
+}
+
+// ShownInput returns a call as status shows it while it waits for answers to what the journal has of its tool. The
+// answers that are in the journal already are taken in by ApplyRecorded.
+func ShownInput(call v1alpha1.ToolCall, asked format.AskedInput) v1alpha1.ToolCall {
+	call.State, call.Reason, call.NotBefore, call.CallDigest = v1alpha1.ToolCallStateWaiting, v1alpha1.ReasonInput, nil,
+		asked.Digest
+	call.Input = &v1alpha1.ToolInput{Round: asked.Round, Requests: slices.Clone(asked.Requests)}
+	call.Preview = ""
+	if len(asked.Requests) > 0 {
+		call.Preview = tool.ShownPreview(asked.Requests[0].Message)
+	}
+	return call
+}
+
+// Ask lets a call wait for answers to what its tool has asked, which the journal has. Another process may have recorded
+// some of them: the journal is read again.
+func (s *Step) Ask(call *v1alpha1.ToolCall, ref format.SettledRef) {
+	s.Row(call.ID).addInput(ref)
+	s.Read = false
+	*call = ShownInput(*call, *ref.Call.Asked)
+}
+
+// addInput adds a question or an answer that the journal has, without its texts.
+func (r *Row) addInput(ref format.SettledRef) {
+	if ref.Ordinal == 0 || slices.ContainsFunc(r.Input, func(known format.SettledRef) bool {
+		return known.Ordinal == ref.Ordinal
+	}) {
+		return
+	}
+	short := format.SettledRef{Ordinal: ref.Ordinal, Call: format.SettledCall{ID: ref.Call.ID, Source: ref.Call.Source}}
+	if asked := ref.Call.Asked; asked != nil {
+		short.Call.Asked = &format.AskedInput{Round: asked.Round, Digest: asked.Digest}
+	}
+	if given := ref.Call.Answered; given != nil {
+		short.Call.Answered = &format.AnsweredInput{
+			Round: given.Round, Answer: v1alpha1.InputAnswer{ID: given.Answer.ID, Action: given.Answer.Action},
+		}
+	}
+	r.Input = append(r.Input, short)
+}
+
+// applyAnswers removes the questions of a call whose answers the journal has. The call may continue once none is left.
+func (s *Step) applyAnswers(call *v1alpha1.ToolCall) {
+	row := s.find(call.ID)
+	if row == nil || row.Outcome != nil || !AwaitsInput(*call) {
+		return
+	}
+	input := call.Input.DeepCopy()
+	input.Requests = slices.DeleteFunc(input.Requests, func(r v1alpha1.ToolInputRequest) bool {
+		return slices.ContainsFunc(row.Input, func(ref format.SettledRef) bool {
+			given := ref.Call.Answered
+			return given != nil && given.Round == input.Round && given.Answer.ID == r.ID
+		})
+	})
+	call.Input = input
+	if len(input.Requests) > 0 {
+		return
+	}
+	removeRequest(call)
+	call.State, call.Reason, call.Preview = v1alpha1.ToolCallStatePending, "", ""
+	call.Input = &v1alpha1.ToolInput{Round: input.Round}
+}
+
+// External reports whether others may take part in a call of the step: it has calls that a client answers or that need
+// approval, or its tools have asked something.
+func (s *Step) External(calls []v1alpha1.ToolCall) bool {
+	return HasExternalCalls(calls) || s != nil && slices.ContainsFunc(s.rows, func(row *Row) bool {
+		return len(row.Input) > 0
+	})
+}
+
+// askedLast is the outcome of a call that had asked for input when the Turn ended. An answer may have been sent since,
+// by another process.
+func askedLast() tool.Outcome {
+	return tool.Outcome{
+		State:  v1alpha1.ToolCallStateUnknown,
+		Reason: v1alpha1.ToolCallReasonTurnEnded,
+		Error:  tool.UnknownText("the turn ended while the tool was waiting for input of the user"),
+	}
+}

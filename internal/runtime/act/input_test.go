@@ -1,0 +1,125 @@
+package act
+
+import (
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
+)
+
+// remote is a running call of a tool of an MCPServer.
+func remote(id string) v1alpha1.ToolCall {
+	return v1alpha1.ToolCall{
+		ID: id, Name: "order", Executor: v1alpha1.ToolExecutorMCP, Attempt: 1, State: v1alpha1.ToolCallStateRunning,
+	}
+}
+
+// questions is what the tool of a call asks, in the journal.
+func questions(id string, round int32, names ...string) format.SettledRef {
+	asked := &format.AskedInput{Round: round, Digest: "digest", State: "state"}
+	for _, name := range names {
+		asked.Requests = append(asked.Requests, v1alpha1.ToolInputRequest{ID: name, Message: "What?"})
+	}
+	return format.SettledRef{Ordinal: int64(10 * round), Call: format.SettledCall{ID: id, Asked: asked}}
+}
+
+// answered is an answer in the journal.
+func answered(id string, round int32, ordinal int64, question string) format.SettledRef {
+	return format.SettledRef{Ordinal: ordinal, Call: format.SettledCall{
+		ID: id, Source: "source", Answered: &format.AnsweredInput{
+			Round: round, Answer: v1alpha1.InputAnswer{
+				ID: question, Action: v1alpha1.InputActionAccept, Content: &v1alpha1.JSON{Raw: []byte("{}")},
+			},
+		},
+	}}
+}
+
+func answer(index int, question string, binds bool) Offer {
+	return Offer{Index: index, Binds: binds, Result: &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{
+		Input: &v1alpha1.InputAnswer{ID: question, Action: v1alpha1.InputActionDecline},
+	}}}
+}
+
+func TestACallThatAsksWaitsUntilEachQuestionHasItsAnswer(t *testing.T) {
+	step, calls := &Step{Read: true}, []v1alpha1.ToolCall{remote("1-0")}
+	step.Ask(&calls[0], questions("1-0", 1, "a", "b"))
+	if !AwaitsInput(calls[0]) || calls[0].CallDigest != "digest" || len(calls[0].Input.Requests) != 2 || step.Read ||
+		!step.External(calls) || !step.WaitsForOthers(calls, false, "") {
+		t.Fatalf("the call is %+v, the step %+v", calls[0], step)
+	}
+	step.Record([]format.SettledRef{answered("1-0", 1, 11, "a")})
+	step.ApplyRecorded(calls)
+	if !AwaitsAnswer(calls[0], "b") || AwaitsAnswer(calls[0], "a") {
+		t.Errorf("after an answer the call is %+v", calls[0])
+	}
+	// An answer to an earlier round counts for nothing.
+	step.Record([]format.SettledRef{answered("1-0", 2, 12, "b")})
+	step.ApplyRecorded(calls)
+	if !AwaitsInput(calls[0]) {
+		t.Errorf("after an answer to another round the call is %+v", calls[0])
+	}
+	step.Record([]format.SettledRef{answered("1-0", 1, 13, "b")})
+	step.ApplyRecorded(calls)
+	if calls[0].State != v1alpha1.ToolCallStatePending || calls[0].Input.Round != 1 || calls[0].CallDigest != "" {
+		t.Errorf("after all answers the call is %+v", calls[0])
+	}
+	if parts := step.Parts(calls); len(parts) != 4 {
+		t.Errorf("the entry that closes the step has the parts %v", parts)
+	}
+	if sources := step.RecordedSources(calls); len(sources) != 3 {
+		t.Errorf("the journal has the ToolResults %v", sources)
+	}
+	for _, ref := range step.Row("1-0").Input {
+		if given := ref.Call.Answered; given != nil && given.Answer.Content != nil {
+			t.Error("a waiting step holds the content of an answer")
+		}
+		if asked := ref.Call.Asked; asked != nil && (asked.State != "" || asked.Requests != nil) {
+			t.Error("a waiting step holds the texts of a question")
+		}
+	}
+}
+
+func TestOfSeveralAnswersToAQuestionTheFirstCounts(t *testing.T) {
+	step, calls := &Step{}, []v1alpha1.ToolCall{remote("1-0")}
+	step.Ask(&calls[0], questions("1-0", 1, "a", "b"))
+	text := "done"
+	result := Offer{Result: &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{Result: &text}}}
+	offers := []Offer{result, answer(0, "a", false), answer(0, "c", true), answer(0, "b", true), answer(0, "b", true)}
+	accepted := step.Accept(calls, offers, moment)
+	if len(accepted) != 1 || accepted[0].Result != offers[3].Result {
+		t.Errorf("%d offers are accepted", len(accepted))
+	}
+	if step.Completes(calls, accepted) {
+		t.Error("an answer completes a step whose call has yet to run")
+	}
+}
+
+// Rules: CLIENT-05, TOOL-12.
+func TestACallThatAsksIsNotAbandonedAndHoldsBackItsClass(t *testing.T) {
+	calls := []v1alpha1.ToolCall{remote("1-0"), remote("1-1"), remote("1-2")}
+	for i, class := range []string{"db", "db", ""} {
+		calls[i].ConcurrencyClass, calls[i].State = class, v1alpha1.ToolCallStatePending
+	}
+	step := &Step{}
+	step.Ask(&calls[0], questions("1-0", 1, "a"))
+	if due := chosen(calls, v1alpha1.ToolConcurrencyParallel, 0); len(due) != 1 || due[0] != 2 {
+		t.Errorf("the calls %v may start", due)
+	}
+	if due := chosen(calls, v1alpha1.ToolConcurrencySequential, 0); len(due) != 0 {
+		t.Errorf("in Sequential the calls %v may start", due)
+	}
+	step.Abandon(calls)
+	if step.Done("1-0") {
+		t.Error("a message has ended the wait")
+	}
+}
+
+func TestACallThatAskedWhenTheTurnEndedIsUnknown(t *testing.T) {
+	step, calls := &Step{}, []v1alpha1.ToolCall{remote("1-0")}
+	step.Ask(&calls[0], questions("1-0", 1, "a"))
+	all := step.End(calls, nil)
+	outcome, _ := all.Outcome("1-0")
+	if outcome.State != v1alpha1.ToolCallStateUnknown || calls[0].Input != nil {
+		t.Errorf("it ends with %+v", outcome)
+	}
+}

@@ -1,0 +1,100 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
+
+const (
+	// MaxInputRounds is how often one call may ask.
+	MaxInputRounds = 8
+	// MaxInputRequests is the number of questions that it may ask at once.
+	MaxInputRequests = 4
+	// MaxInputBytes is the size of these questions as JSON: status shows them.
+	MaxInputBytes = 4 << 10
+	// MaxInputStateBytes is the size of the state that a tool gets back with the answers.
+	MaxInputStateBytes = 32 << 10
+	// MaxInputContentBytes is the size of the content of one answer.
+	MaxInputContentBytes = 16 << 10
+)
+
+// Input is what a tool asks before it continues with a call.
+type Input struct {
+	// State is the tool's own, which it gets back with the answers.
+	State string
+	// Requests are the questions, each with another id.
+	Requests []v1alpha1.ToolInputRequest
+}
+
+// Answers are what a further request of a call has, after the tool has asked.
+type Answers struct {
+	// Round counts how often the call has asked, from 1.
+	Round int32
+	// State is that of the Input.
+	State string
+	// Answers to its questions, one for each.
+	Answers []v1alpha1.InputAnswer
+}
+
+// InputRound is how often a call has asked, of those times that its answers were recorded or are awaited.
+func InputRound(call v1alpha1.ToolCall) int32 {
+	if call.Input == nil {
+		return 0
+	}
+	return call.Input.Round
+}
+
+// InputDigest is the SHA-256, in hexadecimal, over everything that an answer of a user refers to: the Turn, the step,
+// the call, the round, and the questions in the form that the journal has.
+func InputDigest(
+	turn types.UID, step int32, callID string, round int32, requests []v1alpha1.ToolInputRequest,
+) (string, error) {
+	raw, err := json.Marshal(requests)
+	if err != nil {
+		return "", fmt.Errorf("encoding the questions of call %s: %w", callID, err)
+	}
+	return Hash("input", string(turn), strconv.Itoa(int(step)), callID, strconv.Itoa(int(round)), string(raw)), nil
+}
+
+// RoundKey is the IdempotencyKey of a request that has the answers of a round: to the tool it is another request than
+// the one that it has answered with its questions.
+func RoundKey(turn types.UID, callID string, round int32) string {
+	if round == 0 {
+		return IdempotencyKey(turn, callID)
+	}
+	return Hash("idempotency-key", string(turn), callID, strconv.Itoa(int(round)))
+}
+
+// AfterInput is the outcome of a request of a call in view of the requests before it: a call whose tool has asked
+// something was executed, even if the answers did not reach the tool.
+func AfterInput(call v1alpha1.ToolCall, outcome Outcome) Outcome {
+	if InputRound(call) == 0 || outcome.State != v1alpha1.ToolCallStateNotExecuted {
+		return outcome
+	}
+	why := strings.TrimSuffix(outcome.Error, changedNothing)
+	why = strings.Replace(why, toolNotExecuted, "The answers were not sent", 1)
+	outcome.Error = "The tool asked the user for input, and may have done a part of its work. " + why
+	if outcome.State = v1alpha1.ToolCallStateUnknown; !AtMostOnce(call) {
+		outcome.State = v1alpha1.ToolCallStateFailed
+	}
+	return outcome
+}
+
+// NoMoreInput is the outcome of a call whose tool asks too often.
+func NoMoreInput() Outcome {
+	return AfterStart(Failed(v1alpha1.ToolCallReasonToolError, fmt.Sprintf(
+		"The tool asked the user %d times, and once more, which is too often. It may have done a part of its work.",
+		MaxInputRounds)))
+}
+
+// NoRoomForInput is the outcome of a call whose questions cannot be shown.
+func NoRoomForInput() Outcome {
+	return AfterStart(Failed(v1alpha1.ToolCallReasonToolError, "The tool asked the user for input, and too many calls do "+
+		"so at once. It may have done a part of its work. Call it again with fewer other calls."))
+}
