@@ -57,6 +57,8 @@ const (
 	// DefaultMaxJournalBytes is far below the memory of the manager, which holds several times a conversation while its
 	// model is called.
 	DefaultMaxJournalBytes = 32 << 20
+	// outputBytes is the memory for outputs of tools that are longer than a result, while they are read and stored.
+	outputBytes = 32 << 20
 	// DefaultMaxNamespaceJournalBytes is a quarter of etcd's default limit.
 	DefaultMaxNamespaceJournalBytes = 512 << 20
 	// DefaultRecordBytesPerSecond is about a seventh of what etcd stores by default, in the five minutes for which it
@@ -338,7 +340,7 @@ func (o Options) pools() executor.Pools {
 			Waited: shares.Waited(shares.ModelCalls),
 		}),
 		Tools: fairshare.NewPool(fairshare.Options{
-			Total:  fairshare.Amount{Places: int64(o.MaxActivities)},
+			Total:  fairshare.Amount{Places: int64(o.MaxActivities), Bytes: outputBytes},
 			Waited: shares.Waited(shares.ToolRequests),
 		}),
 	}

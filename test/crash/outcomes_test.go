@@ -3,14 +3,21 @@ package crash_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/google/uuid"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -58,6 +65,19 @@ var waiting = slices.Concat(
 			}, "1-0"),
 		},
 	},
+	[]scenario{{
+		name:       "long outputs that are kept as files, and differ each time",
+		simulation: builder.Script("done", builder.Calls("look", "pay")),
+		tools: given(
+			builder.HTTPTool("look", v1alpha1.SideEffectPure, "").Obj(),
+			builder.HTTPTool("pay", v1alpha1.SideEffectAtMostOnce, "").Obj(),
+		),
+		respond: respondDifferently,
+		session: func(s *v1alpha1.SessionSpec) {
+			s.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "session_file_system"}}
+		},
+		drive: holdToTheFiles("1-0", "1-1"),
+	}},
 	threeEnds("Jobs that have settled, and a client that does not answer", scenario{
 		simulation: builder.Script(
 			"{{tool:work}}, {{tool:pay}}, {{tool:look}}, {{tool:ask-ann}}",
@@ -147,4 +167,57 @@ func (e *evidence) checkOutcomes(v *findings) {
 			}
 		}
 	}
+}
+
+// respondDifferently is a server that responds with another long text each time.
+func respondDifferently(context.Context, *run, string) string {
+	return strings.Repeat(uuid.NewString()+"\n", 3_000)
+}
+
+// holdToTheFiles checks, when the Turn has ended, that a result which names a file is the start of that file.
+func holdToTheFiles(calls ...string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		return r.await(ctx, func() error {
+			if err := hasEnded(r); err != nil {
+				return err
+			}
+			session := r.seen.session(r.namespace)
+			objects, err := kubernetes.ForConfig(config, nil)
+			if err != nil {
+				return err
+			}
+			files := sessionfs.New(record.New(objects, record.Options{}),
+				sessionfs.Session{Namespace: r.namespace, Name: session.Name, UID: session.UID}, nil)
+			for _, call := range calls {
+				if err := r.startsItsFile(ctx, files, call); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// startsItsFile checks that the result of a call of the first Turn is the start of the file that it names, if any.
+func (r *run) startsItsFile(ctx context.Context, files *sessionfs.FS, call string) error {
+	for _, at := range r.seen.snapshot(r.namespace).entries {
+		completed, found := completedIn(&at.object.Spec, call)
+		if !found || !completed.Success {
+			continue
+		}
+		head, cut := result.Uncut(textOf(completed))
+		_, note, kept := strings.Cut(textOf(completed)[len(head):], " in the file ")
+		if !cut || !kept {
+			continue // A fault has kept it from being written.
+		}
+		path, _, _ := strings.Cut(note, ":")
+		file, err := files.Read(ctx, path)
+		if err != nil {
+			return err
+		}
+		if file == nil || !strings.HasPrefix(file.Content, head) {
+			return hopeless{fmt.Errorf("the result of call %s is not the start of %s", call, path)}
+		}
+	}
+	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -272,4 +273,49 @@ var _ = Describe("The files of a Session whose manager ends", Serial, Ordered, f
 		Expect(respond(ctx, namespace, "demo-3", "read")).To(ContainSubstring(`"content":"xx"`))
 		Expect(held.held).To(Equal(1))
 	})
+
+	// Rules: TOOL-19.
+	DescribeTable(
+		"keep an output that is longer than a result, with 1 write for the file and 1 for the index",
+		func(ctx context.Context, toolFor func(*site) *v1alpha1.Tool) {
+			long := strings.Repeat("found\n", 20_000)
+			script := fileScript(map[string][]v1alpha1.SimulatedToolCall{
+				"read": {fileCall("read_file", `{"path": "/outputs/demo-1.1-0.txt", "offset": 19999}`)},
+				"ask":  {builder.Call("ask")},
+			})
+			script.Response = builder.Fixed("Told: {{tool:ask}}{{tool:read_file}}")
+			namespace := newNamespace(ctx, script, toolFor(newSite(responds(long))))
+			session := builder.Session("demo").In(namespace).Obj()
+			session.Spec.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "session_file_system"}}
+			create(ctx, session)
+			Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+
+			before := len(requests.in(namespace))
+			respond(ctx, namespace, "demo-1", "ask")
+			expectWrites(ctx, namespace, before, ConsistOf(slices.Concat(beginning,
+				[]string{turnWrite, entryWrite, turnWrite, entryWrite}, []string{blobWrite, blobWrite}, ending)))
+			note := resultOf(ctx, namespace, "demo-1")
+			Expect(note).To(ContainSubstring("It is complete in the file /outputs/demo-1.1-0.txt: read on with read_file"))
+			read := respond(ctx, namespace, "demo-2", "read")
+			Expect(read).To(ContainSubstring(`"total_lines":20000,"content":"found\nfound\n"`))
+		},
+		Entry("of a request", func(s *site) *v1alpha1.Tool { return s.tool("ask", v1alpha1.SideEffectPure) }),
+	)
 })
+
+// resultOf is the end of the result of the first call of a Turn.
+func resultOf(ctx context.Context, namespace, turn string) string {
+	GinkgoHelper()
+	for _, entry := range journalOf(ctx, namespace) {
+		for _, e := range entry.Events {
+			if e.Type != event.TypeToolCompleted || entry.Turn.Name != turn {
+				continue
+			}
+			completed, err := event.Decode[event.ToolCompleted](e)
+			Expect(err).NotTo(HaveOccurred())
+			text := completed.Result[0].Text
+			return text[max(0, len(text)-300):]
+		}
+	}
+	return ""
+}

@@ -23,11 +23,13 @@ type hookedOutcome tool.Outcome
 func (o hookedOutcome) Bytes() int64 { return act.TextBytes(tool.Outcome(o)) }
 
 // concludeObserved treats the end of an attempt that ran as a Job, or as a sub-agent, as conclude does, once the hooks
-// after the call have run (HOOK-21). Until then the call is not settled: an end of the Turn treats it as one whose
-// outcome is unknown.
+// after the call have run (HOOK-21) and a long output is kept (TOOL-19). Until then the call is not settled: an end of
+// the Turn treats it as one whose outcome is unknown.
 func (r *Reconciler) concludeObserved(ctx context.Context, a *actScope, index int, outcome tool.Outcome) error {
 	call := a.calls()[index]
-	if len(hook.Of(a.config.Hooks, hook.PostToolUse)) == 0 && !r.Activities.Known(a.afterKey(call)) {
+	keeps := outcome.Output != nil && r.Steps.KeepsOutputs(a.config)
+	if !keeps && len(hook.Of(a.config.Hooks, hook.PostToolUse)) == 0 && !r.Activities.Known(a.afterKey(call)) {
+		outcome.Output = nil
 		r.conclude(a, index, outcome)
 		return nil
 	}
@@ -36,10 +38,11 @@ func (r *Reconciler) concludeObserved(ctx context.Context, a *actScope, index in
 	}
 	after := r.Steps.After(a.turnState(), a.config, call, a.step.known.Plan(call.ID).Arguments)
 	value, done, err := r.do(a.scope, a.step, a.afterKey(call), a.need(), func(ctx context.Context) (any, error) {
-		if after == nil {
-			return hookedOutcome(outcome), nil
+		looked, err := outcome, error(nil)
+		if after != nil {
+			looked, err = after(ctx, outcome)
 		}
-		looked, err := after(ctx, outcome)
+		looked.Output = nil // It was kept, or is not of use.
 		return hookedOutcome(looked), err
 	})
 	if err != nil || !done {

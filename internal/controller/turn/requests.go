@@ -55,7 +55,7 @@ func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) e
 	a.step.requests[key] = invocation.NewAttempt(a.step.line)
 	act.Start(&a.turn.Status.ToolCalls[index])
 	// Nothing has run under the key, so that there is no result yet.
-	_, _ = r.Activities.Ensure(key, a.key(), a.need(), r.request(a, call, a.step.requests[key]))
+	_, _ = r.Activities.Ensure(key, a.key(), r.needToRequest(a), r.request(a, call, a.step.requests[key]))
 	return nil
 }
 
@@ -72,7 +72,7 @@ func (r *Reconciler) request(
 		}
 		return r.Steps.CarryOut(ctx, turn, invocation.Call{
 			Call: call, Arguments: arguments, Definition: planned, Network: config.Effective.Network,
-			InitialFiles: step.InitialFiles(config), Attempt: run, After: after,
+			InitialFiles: step.InitialFiles(config), KeepsOutput: r.Steps.KeepsOutputs(config), Attempt: run, After: after,
 		})
 	}
 }
@@ -92,7 +92,7 @@ func (r *Reconciler) observeRequest(ctx context.Context, a *actScope, index int)
 	if err := r.planned(ctx, a.scope); err != nil {
 		return stop, err
 	}
-	value, done, err := r.do(a.scope, a.step, key, a.need(), r.request(a, *shown, run))
+	value, done, err := r.do(a.scope, a.step, key, r.needToRequest(a), r.request(a, *shown, run))
 	if err != nil && a.holdForSecret(index, err, r.Clock()) {
 		return proceed, nil
 	}

@@ -21,6 +21,18 @@ func (s *scope) need() executor.Need {
 	return executor.Need{Continues: s.plan().Step > 1}
 }
 
+// longOutputBytes is the memory of an output that is longer than a result: what is read of it, and its forms.
+const longOutputBytes = 1 << 20
+
+// needToRequest returns the resources that a call needs that this process carries out.
+func (r *Reconciler) needToRequest(a *actScope) executor.Need {
+	need := a.need()
+	if r.Steps.KeepsOutputs(a.config) {
+		need.Bytes = longOutputBytes
+	}
+	return need
+}
+
 // needToReason returns the resources that the model call of the open step needs. The journal of the Session may have
 // grown since its size was recorded; the call checks it again.
 func (r *Reconciler) needToReason(s *scope, turn turnstate.Turn) executor.Need {

@@ -72,6 +72,9 @@ func TextBytes(outcome tool.Outcome) int64 {
 	if outcome.Result != nil {
 		bytes += len(*outcome.Result)
 	}
+	if outcome.Output != nil {
+		bytes += len(outcome.Output.Content)
+	}
 	return int64(bytes)
 }
 

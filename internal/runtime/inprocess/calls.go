@@ -90,6 +90,7 @@ func (a *acting) own(call v1alpha1.ToolCall, run *invocation.Attempt) func(conte
 		Definition:   a.config.Tools.Planned(call),
 		Network:      a.config.Effective.Network,
 		InitialFiles: step.InitialFiles(a.config),
+		KeepsOutput:  a.loop.Steps.KeepsOutputs(a.config),
 		Attempt:      run,
 		After:        a.after(turn, call),
 	}

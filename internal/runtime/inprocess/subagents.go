@@ -51,6 +51,7 @@ func (a *acting) spawn(call *v1alpha1.ToolCall) (carryOut func(context.Context) 
 		if err == nil && after != nil {
 			outcome, err = after(ctx, outcome)
 		}
+		outcome.Output = nil // It was kept, or is not of use.
 		return invocation.End{Outcome: outcome}, err
 	}, nil
 }

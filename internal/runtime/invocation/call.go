@@ -55,6 +55,8 @@ type Call struct {
 	Network config.NetworkAccess
 	// InitialFiles reads the files that the Session begins with; nil if it begins without files.
 	InitialFiles func(context.Context) ([]sessionfs.Initial, error)
+	// KeepsOutput reports whether an output that is longer than a result is kept.
+	KeepsOutput bool
 	// Attempt is its state in this process. It is the same for each execution of the attempt.
 	Attempt *Attempt
 	// After changes the outcome of a call that was carried out, before anything else knows it; nil for no change.
@@ -245,6 +247,7 @@ func (run *Runner) attempt(
 	if c.After != nil && outcome.Asked == nil {
 		outcome, err = c.After(ctx, outcome)
 	}
+	outcome.Output = nil // It was kept, or is not of use.
 	return outcome, defect, err
 }
 

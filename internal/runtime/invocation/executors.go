@@ -41,7 +41,7 @@ func (run *Runner) prepare(
 	return e.Prepare(ctx, run.process(), executor.Call{
 		Session:     t.Session,
 		Turn:        t.Ref,
-		Cause:       causeOf(t, c.Call.ID),
+		Cause:       CauseOf(t, c.Call.ID),
 		Call:        c.Call,
 		Arguments:   c.Arguments,
 		Definition:  c.Definition,
@@ -49,6 +49,7 @@ func (run *Runner) prepare(
 		Files:       run.Files(t, c.InitialFiles),
 		Asks:        turnstate.Waits(t),
 		Answers:     answers,
+		KeepsOutput: c.KeepsOutput,
 		TraceParent: t.TraceParent(c.Call.ID),
 		Claimed:     func(ctx context.Context) (bool, error) { return run.claimed(ctx, t, c) },
 	})
@@ -66,9 +67,9 @@ func (run *Runner) Files(
 	return sessionfs.New(run.Records, of, initial)
 }
 
-// causeOf identifies a call to the stores of its Session. The ordinal at which its step was opened grows from step to
+// CauseOf identifies a call to the stores of its Session. The ordinal at which its step was opened grows from step to
 // step, so that a process that was overtaken changes nothing any more.
-func causeOf(t turnstate.Turn, call string) record.Cause {
+func CauseOf(t turnstate.Turn, call string) record.Cause {
 	return record.Cause{Step: t.Progress.Plan.OpenedAtOrdinal, Key: string(t.Ref.UID) + "/" + call}
 }
 

@@ -23,6 +23,8 @@ const (
 	kindFile      = "file"
 	kindReadOnly  = "readonly"
 	kindDirectory = "directory"
+	// kindOutput is a file with the output of a call, until it is written to.
+	kindOutput = "output"
 )
 
 // Info describes a file or a directory (FS-07).

@@ -55,6 +55,11 @@ func put(x *record.Index, path string, value []byte, encoding Encoding) (*record
 	return o, Written{Size: int64(len(value)), Created: !found}, nil
 }
 
+// isWritable reports whether an item is a file that may be written.
+func isWritable(item record.Item) bool {
+	return item.Kind == kindFile || item.Kind == kindOutput
+}
+
 // createParents is the operation that creates the missing directories above a path.
 func createParents(x *record.Index, path string) (*record.Operation, error) {
 	o := &record.Operation{}
@@ -138,7 +143,7 @@ func (fs *FS) Edit(
 			switch {
 			case !found:
 				return nil, nil, Errorf("%s does not exist.", path)
-			case item.Kind == kindFile && Encoding(item.Encoding) != Text:
+			case isWritable(item) && Encoding(item.Encoding) != Text:
 				return nil, nil, Errorf("%s is not a text.", path)
 			}
 			there, err := fs.store.Load(ctx, fs.scope, item)
@@ -148,7 +153,7 @@ func (fs *FS) Edit(
 			text := string(there)
 			places := strings.Count(text, before)
 			switch {
-			case item.Kind == kindFile && places == 0:
+			case isWritable(item) && places == 0:
 				return nil, nil, Errorf("%s does not contain the text to replace. Read the file again.", path)
 			case places > 1 && !everywhere:
 				return nil, nil, Errorf("%s contains the text to replace %d times. Give more of the text around it, or "+

@@ -24,34 +24,52 @@ const (
 	maxRuns, maxRunReason = 16, 256
 )
 
-// After returns the function that runs the hooks after a call (HOOK-21); nil if there are none. They run once the call
-// has ended, and not between its attempts. A call that was not executed has no result for them. The arguments are those
-// that the tool was called with.
+// After returns the function that runs the hooks after a call (HOOK-21), and then keeps an output that is longer than
+// its result (TOOL-13, TOOL-19); nil if there is neither. It runs once the call has ended, and not between its
+// attempts. A call that was not executed has no result for it. The arguments are those that the tool was called with.
 func (run *Runner) After(
 	t turnstate.Turn, c turnstate.Config, call v1alpha1.ToolCall, arguments string,
 ) invocation.After {
-	if len(hook.Of(c.Hooks, hook.PostToolUse)) == 0 {
+	hooked, keeps := len(hook.Of(c.Hooks, hook.PostToolUse)) > 0, run.KeepsOutputs(c)
+	if !hooked && !keeps {
 		return nil
 	}
 	return func(ctx context.Context, outcome tool.Outcome) (tool.Outcome, error) {
 		if outcome.State == v1alpha1.ToolCallStateNotExecuted || act.WillRetry(call, outcome) {
 			return outcome, nil
 		}
-		ctx, cancel := hook.WithStepBudget(ctx)
-		defer cancel()
-		looked, err := run.openHooks(t, c).After(ctx, c.Hooks, hook.ToolCall{
-			ID: call.ID, Tool: call.Name, Arguments: json.RawMessage(tool.ArgumentsOrEmpty(arguments)),
-		}, returned(outcome))
-		if err != nil {
-			return tool.Outcome{}, err
+		var err error
+		if hooked {
+			if outcome, err = run.hooksAfter(ctx, t, c, call, arguments, outcome); err != nil {
+				return tool.Outcome{}, err
+			}
 		}
-		logHooks(ctx, looked.Records)
-		if looked.Changed {
-			outcome = changed(outcome, looked.Returned)
+		if keeps {
+			outcome, err = run.keepOutput(ctx, t, c, call, outcome)
 		}
-		outcome.Hooks = fewRuns(looked.Records)
-		return outcome, nil
+		return outcome, err
 	}
+}
+
+// hooksAfter is the outcome of a call as the hooks after it leave it.
+func (run *Runner) hooksAfter(
+	ctx context.Context, t turnstate.Turn, c turnstate.Config, call v1alpha1.ToolCall, arguments string,
+	outcome tool.Outcome,
+) (tool.Outcome, error) {
+	ctx, cancel := hook.WithStepBudget(ctx)
+	defer cancel()
+	looked, err := run.openHooks(t, c).After(ctx, c.Hooks, hook.ToolCall{
+		ID: call.ID, Tool: call.Name, Arguments: json.RawMessage(tool.ArgumentsOrEmpty(arguments)),
+	}, returned(outcome))
+	if err != nil {
+		return tool.Outcome{}, err
+	}
+	logHooks(ctx, looked.Records)
+	if looked.Changed {
+		outcome = changed(outcome, looked.Returned)
+	}
+	outcome.Hooks = fewRuns(looked.Records)
+	return outcome, nil
 }
 
 // fewRuns are the first records that the journal keeps of the hooks after a call.
@@ -99,7 +117,8 @@ func changed(outcome tool.Outcome, by hook.Returned) tool.Outcome {
 	}
 	outcome.Original = excerpt.Of(before, maxOriginalBytes)
 	if by.Error == nil {
-		text, _ = result.Cut([]byte(text), 0)
+		// The output that the tool returned is not for the model any more.
+		text, outcome.Output = tool.Cut([]byte(text), 0)
 		outcome.Result = &text
 		return outcome
 	}
@@ -113,7 +132,7 @@ func changed(outcome tool.Outcome, by hook.Returned) tool.Outcome {
 	if text != "" {
 		failure += "\n" + text
 	}
-	outcome.Result = nil
+	outcome.Result, outcome.Output = nil, nil
 	outcome.Error, _ = result.Cut([]byte(failure), 0)
 	return outcome
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 const (
@@ -23,7 +22,7 @@ func ResponseCut(output string) bool {
 	return len(output) >= shortestCut && strings.HasSuffix(output, cutMark)
 }
 
-// Response returns the newest response in the journal of a Session, as the result of a tool call.
+// Response returns the newest response in the journal of a Session.
 func (run *Runner) Response(ctx context.Context, s journal.Session) (string, error) {
 	view, err := run.Log.View(ctx, s, 0)
 	if err != nil {
@@ -31,7 +30,7 @@ func (run *Runner) Response(ctx context.Context, s journal.Session) (string, err
 	}
 	for _, m := range slices.Backward(view.Messages) {
 		if m.Role == event.RoleAssistant {
-			return tool.CutResult(m.PlainText()), nil
+			return m.PlainText(), nil
 		}
 	}
 	return "", nil

@@ -38,9 +38,10 @@ func endedAs(turn *v1alpha1.Turn, text string) tool.Outcome {
 		if plan := turn.Status.Plan; plan != nil && plan.StopReason == v1alpha1.StopReasonMaxTurnRequests {
 			text += unfinished
 		}
-		result := tool.CutResult(text)
+		result, output := tool.Cut([]byte(text), int64(len(text)))
 		return tool.Outcome{
 			State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &result,
+			Output: output,
 		}
 	case v1alpha1.TurnPhaseCancelled:
 		return tool.Failed(v1alpha1.ToolCallReasonSubAgentCancelled,

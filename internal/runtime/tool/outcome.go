@@ -15,6 +15,8 @@ type Outcome struct {
 	Reason string
 	// Result of the tool, with State Succeeded and NeedsLog false. It may be empty.
 	Result *string
+	// Output is what Result is only the start of; nil where it is all, and once a process has kept it or has not.
+	Output *Output
 	// Error is the text for the model, with every other final State.
 	Error string
 	// Started reports whether the tool's container is known to have started.

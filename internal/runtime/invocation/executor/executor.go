@@ -80,6 +80,8 @@ type Call struct {
 	Asks bool
 	// Answers are those to what the tool has asked before; nil for the first request of a call.
 	Answers *tool.Answers
+	// KeepsOutput reports whether an output that is longer than a result is kept.
+	KeepsOutput bool
 	// TraceParent is the W3C trace context of the call.
 	TraceParent string
 	// Claimed reports whether the call is claimed in the journal. The outcome of a claimed call follows from the

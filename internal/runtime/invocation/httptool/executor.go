@@ -34,6 +34,7 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		TraceParent: c.TraceParent,
 		Secrets:     secrets,
 		Permits:     c.Network.Permits,
+		KeepsOutput: c.KeepsOutput,
 	})
 	return executor.Work{
 		Refused:   refused,

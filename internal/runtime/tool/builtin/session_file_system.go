@@ -8,9 +8,13 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 const (
+	readFileName = "read_file"
+	// maxPartBytes is the size of a part that read_file returns by bytes, as JSON.
+	maxPartBytes = 48 << 10
 	// pathSchema is the schema of a path.
 	pathSchema = `{
       "type": "string",
@@ -33,16 +37,21 @@ var sessionFileSystem = Capability{
 	Description: "Gives the model tools for the files of the Session.",
 	Tools: []Tool{
 		{
-			Name: "read_file",
+			Name: readFileName,
 			Description: "Reads a file of this session. Of a text it returns at most 2000 lines; read a longer one in parts, " +
-				"with offset and limit. A binary file is returned in base64.",
+				"with offset and limit, or one with very long lines with byte_offset. A binary file is returned in base64.",
 			InputSchema: `{
   "type": "object",
   "required": ["path"],
   "properties": {
     "path": ` + pathSchema + `,
     "offset": {"type": "integer", "minimum": 1, "description": "First line to return, from 1."},
-    "limit": {"type": "integer", "minimum": 1, "maximum": 2000, "description": "Number of lines to return."}
+    "limit": {"type": "integer", "minimum": 1, "maximum": 2000, "description": "Number of lines to return."},
+    "byte_offset": {
+      "type": "integer",
+      "minimum": 0,
+      "description": "First byte to return, from 0, in place of offset and limit. next_byte_offset is where to read on."
+    }
   }
 }`,
 			ConcurrencyClass: fileClass,
@@ -157,6 +166,7 @@ type fileArguments struct {
 	ReplaceAll             bool   `json:"replace_all"`
 	Recursive              bool
 	Offset, Limit          int
+	ByteOffset             *int `json:"byte_offset"`
 }
 
 // withFiles returns a tool that needs the files of the Session, and shows the model the errors that it can correct.
@@ -184,8 +194,11 @@ type fileRead struct {
 	Encoding sessionfs.Encoding `json:"encoding"`
 	Size     int64              `json:"size"`
 	// FirstLine is the number of the first line of a part, Lines that of all lines.
-	FirstLine int    `json:"first_line,omitempty"`
-	Lines     int    `json:"total_lines,omitempty"`
+	FirstLine int `json:"first_line,omitempty"`
+	Lines     int `json:"total_lines,omitempty"`
+	// FirstByte is the number of the first byte of a part, from 0, NextByte that of the part after it, if there is one.
+	FirstByte *int   `json:"byte_offset,omitempty"`
+	NextByte  *int   `json:"next_byte_offset,omitempty"`
 	Content   string `json:"content"`
 }
 
@@ -203,6 +216,9 @@ func readFile(ctx context.Context, call Call, a fileArguments) (any, error) {
 	if file.Encoding != sessionfs.Text {
 		return read, nil
 	}
+	if a.ByteOffset != nil {
+		return readBytes(read, *a.ByteOffset)
+	}
 	lines := strings.SplitAfter(file.Content, "\n")
 	if lines[len(lines)-1] == "" {
 		lines = lines[:len(lines)-1]
@@ -219,6 +235,22 @@ func readFile(ctx context.Context, call Call, a fileArguments) (any, error) {
 	}
 	read.FirstLine, read.Lines = first, len(lines)
 	read.Content = strings.Join(lines[first-1:min(first-1+most, len(lines))], "")
+	return read, nil
+}
+
+// readBytes returns the part of a text that begins at a byte, or at the next character after it.
+func readBytes(read fileRead, offset int) (any, error) {
+	text := read.Content
+	if offset >= len(text) && offset > 0 {
+		return nil, Errorf("%s has %d bytes.", read.Path, len(text))
+	}
+	for offset < len(text) && !utf8.RuneStart(text[offset]) {
+		offset++
+	}
+	read.FirstByte, read.Content = &offset, fitting(text[offset:], maxPartBytes)
+	if next := offset + len(read.Content); next < len(text) {
+		read.NextByte = &next
+	}
 	return read, nil
 }
 
@@ -278,4 +310,10 @@ func statFile(ctx context.Context, call Call, a fileArguments) (any, error) {
 
 func grepFiles(ctx context.Context, call Call, a fileArguments) (any, error) {
 	return call.Files.Grep(ctx, a.Pattern, a.PathPattern)
+}
+
+// ReadsFiles reports whether a model has the tools to read the files of its Session.
+func ReadsFiles(tools definition.Set) bool {
+	d := tools.Find(readFileName)
+	return d != nil && d.Source.Kind == definition.KindBuiltin && d.Source.Name == sessionFileSystem.Name
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -144,6 +145,36 @@ func TestALongFileIsReadInParts(t *testing.T) {
 			strings.Count(read.Content, "\n") != lines || read.Lines != 3_000 {
 			t.Errorf("%s gives %d of %d lines, %v", arguments, strings.Count(read.Content, "\n"), read.Lines, err)
 		}
+	}
+}
+
+func TestAFileWithALongLineIsReadByBytes(t *testing.T) {
+	d := newDesk(t)
+	whole := strings.Repeat("ä\t", 20_000)
+	content, err := json.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.call("write_file", `{"path": "/long", "content": `+string(content)+`}`)
+	text, parts := "", 0
+	for next := new(int); next != nil; parts++ {
+		outcome := d.call("read_file", fmt.Sprintf(`{"path": "/long", "byte_offset": %d}`, *next))
+		var read fileRead
+		if err := json.Unmarshal([]byte(*outcome.Result), &read); err != nil || len(*outcome.Result) > tool.MaxResultBytes {
+			t.Fatalf("part %d has %d bytes: %v", parts, len(*outcome.Result), err)
+		}
+		text += read.Content
+		next = read.NextByte
+	}
+	if text != whole || parts < 2 {
+		t.Errorf("%d bytes in %d parts", len(text), parts)
+	}
+	got := *d.call("read_file", `{"path": "/long", "byte_offset": 1}`).Result
+	if !strings.Contains(got, `"byte_offset":2,`) {
+		t.Errorf("from within a character it reads %.100s", got)
+	}
+	if got := d.call("read_file", `{"path": "/long", "byte_offset": 60000}`); got.Error != "/long has 60000 bytes." {
+		t.Errorf("beyond the end it reads %+v", got)
 	}
 }
 

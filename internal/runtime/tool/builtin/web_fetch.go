@@ -129,7 +129,7 @@ func readPage(ctx context.Context, namespace string, response *egress.Response, 
 		read.Truncated = read.Truncated || converted.Cut
 	}
 	valid := strings.ToValidUTF8(read.Content, "\uFFFD")
-	read.Content = fitting(valid)
+	read.Content = fitting(valid, maxPageTextBytes)
 	read.Truncated = read.Truncated || len(read.Content) < len(valid)
 	return read, nil
 }
@@ -162,14 +162,14 @@ func inUTF8(body []byte, contentType string, declares bool) ([]byte, error) {
 	return text, nil
 }
 
-// fitting returns the start of a text that takes at most maxPageTextBytes as JSON.
-func fitting(text string) string {
-	text = result.Head(text, maxPageTextBytes)
+// fitting returns the start of a text that takes at most so many bytes as JSON.
+func fitting(text string, most int) string {
+	text = result.Head(text, most)
 	for {
 		encoded, err := encode(text)
-		if err != nil || len(encoded) <= maxPageTextBytes {
+		if err != nil || len(encoded) <= most {
 			return text
 		}
-		text = result.Head(text, len(text)*maxPageTextBytes/len(encoded)-16)
+		text = result.Head(text, len(text)*most/len(encoded)-16)
 	}
 }

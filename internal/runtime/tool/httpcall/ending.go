@@ -25,13 +25,13 @@ func Ended(call v1alpha1.ToolCall, request egress.Request, answer *egress.Respon
 	}
 	body := credential.Redact(answer.Body, request.Secret)
 	if answer.Status/100 == 2 {
-		text := answerText(body, answer)
+		text, output := answerText(body, request, answer)
 		if mediaType := imageType(answer.Header); mediaType != "" {
-			text = answerImage(mediaType, body, answer)
+			text, output = answerImage(mediaType, body, answer), nil
 		}
-		return tool.AfterStart(
-			tool.Outcome{State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &text},
-		)
+		return tool.AfterStart(tool.Outcome{
+			State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &text, Output: output,
+		})
 	}
 	status := fmt.Sprintf("The server responded with status %d", answer.Status)
 	if words := http.StatusText(answer.Status); words != "" {
@@ -44,17 +44,19 @@ func Ended(call v1alpha1.ToolCall, request egress.Request, answer *egress.Respon
 	return tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonHTTPStatus, status+". The start of the response:\n"+start))
 }
 
-// answerText is the result, cut where it is too long.
-func answerText(body []byte, answer *egress.Response) string {
+// answerText is the result, cut where it is too long, and what it is the start of.
+func answerText(body []byte, request egress.Request, answer *egress.Response) (string, *tool.Output) {
 	if !answer.More {
-		text, _ := result.Cut(body, int64(len(body)))
-		return text
+		return tool.Cut(body, int64(len(body)))
+	}
+	if len(request.Secret) > 0 {
+		// The response was not read to its end, which may be the start of a Secret's value.
+		body = body[:max(len(body)-MaxHeaderBytes, 0)]
 	}
 	if answer.Length > int64(len(body)) {
-		text, _ := result.Cut(body, answer.Length)
-		return text
+		return tool.Cut(body, answer.Length)
 	}
-	return result.CutOpen(body)
+	return tool.Cut(body, -1)
 }
 
 // imageType returns the type of a response that is an image which models can read; empty for any other.

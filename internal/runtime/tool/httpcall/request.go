@@ -50,6 +50,8 @@ type Params struct {
 	Secrets map[string]*corev1.Secret
 	// Permits applies the network access list to a URL.
 	Permits func(*url.URL) bool
+	// KeepsOutput reports whether a response that is longer than a result is of use.
+	KeepsOutput bool
 }
 
 // Build returns the request of one call, or the outcome of a call that cannot be sent. Text from the model is
@@ -63,6 +65,9 @@ func Build(p Params) (egress.Request, *tool.Outcome) {
 		Header:  http.Header{},
 		MaxBody: tool.MaxResultBytes + MaxHeaderBytes,
 		Permits: p.Permits,
+	}
+	if p.KeepsOutput {
+		r.MaxBody = tool.MaxOutputBytes + MaxHeaderBytes
 	}
 	r.Timeout = executors.Named(v1alpha1.ToolExecutorHTTP).TimeoutOf(p.Call, p.Tool)
 	if argumentsOf(spec) == v1alpha1.HTTPArgumentsQuery {

@@ -31,9 +31,9 @@ func Ended(
 	if answer.IsError {
 		return tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonToolError, shortened(text, "The tool failed.")))
 	}
-	text, _ = result.Cut([]byte(text), int64(len(text)))
+	text, output := tool.Cut([]byte(text), int64(len(text)))
 	return tool.AfterStart(tool.Outcome{
-		State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &text,
+		State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &text, Output: output,
 	})
 }
 

@@ -6,6 +6,9 @@ import (
 	"unicode/utf8"
 )
 
+// MaxOutputBytes is how much is kept as a file of an output that is longer than a result.
+const MaxOutputBytes = 256 << 10
+
 // Cut returns a result from the start of a tool's output: invalid UTF-8 becomes U+FFFD and bytes above MaxResultBytes
 // are cut on a rune boundary, with a note about it and the remedy (TOOL-19). The note is part of the MaxResultBytes.
 // total is the length of the whole output in bytes, of which output may be only the first part. cut reports whether
@@ -32,10 +35,34 @@ func CutOpen(output []byte) string {
 	return text + openNote(len(text))
 }
 
-// The beginning and the end of a note.
+// CutKept is like Cut for the start of an output that is kept in a file, as a text or in another form. The note has the
+// path of the file in place of the remedy. total is -1 if it is unknown.
+func CutKept(output []byte, total int64, path string, isText bool) string {
+	text := strings.ToValidUTF8(string(withoutBrokenRune(output)), string(utf8.RuneError))
+	note := func(shown int) string {
+		all := fmt.Sprintf("%d of %d bytes", shown, total)
+		if total < 0 {
+			all = fmt.Sprintf("%d bytes, and there are more", shown)
+		}
+		kept := "It is complete"
+		if total != int64(len(output)) {
+			kept = fmt.Sprintf("Its first %d bytes are", len(output))
+		}
+		remedy := fmt.Sprintf("read on with read_file and byte_offset %d, or search it with grep_files", shown)
+		if !isText {
+			remedy = "it is not a text"
+		}
+		return fmt.Sprintf("%s%s. %s in the file %s: %s%s", noteStart, all, kept, path, remedy, keptEnd)
+	}
+	text = Head(text, MaxResultBytes-len(note(MaxResultBytes)))
+	return text + note(len(text))
+}
+
+// The beginning of a note, and its ends: that of an output that is lost, and that of one that is kept in a file.
 const (
 	noteStart = "\n\n[Output cut: this is the first "
 	noteEnd   = ". Call the tool so that it returns less: filter, select a range, or ask for one page.]"
+	keptEnd   = ".]"
 )
 
 func openNote(shown int) string {
@@ -46,10 +73,10 @@ func cutNote(shown int, total int64) string {
 	return fmt.Sprintf("%s%d of %d bytes%s", noteStart, shown, total, noteEnd)
 }
 
-// Uncut returns a result without the note of Cut or CutOpen, and whether it has one.
+// Uncut returns a result without the note of Cut, CutOpen or CutKept, and whether it has one.
 func Uncut(text string) (output string, cut bool) {
 	at := strings.LastIndex(text, noteStart)
-	if at < 0 || !strings.HasSuffix(text, noteEnd) {
+	if at < 0 || !strings.HasSuffix(text, keptEnd) {
 		return text, false
 	}
 	return text[:at], true

@@ -120,3 +120,30 @@ func TestWhatHasNoEndIsCutWithANote(t *testing.T) {
 		t.Errorf("a broken rune is left: %.20q", got)
 	}
 }
+
+// Rules: TOOL-19.
+func TestTheNoteAboutAKeptOutputHasItsPath(t *testing.T) {
+	for name, c := range map[string]struct {
+		output string
+		total  int64
+		text   bool
+		want   string
+	}{
+		"a text":        {strings.Repeat("ä", 50_000), 100_000, true, "It is complete in the file /o: read on with"},
+		"a part of one": {strings.Repeat("x", 100_000), 1 << 30, true, "Its first 100000 bytes are in the file /o: read on"},
+		"no known end":  {strings.Repeat("x", 100_000), -1, true, "bytes, and there are more. Its first 100000 bytes are"},
+		"not a text":    {strings.Repeat("\x00", 100_000), 100_000, false, "in the file /o: it is not a text.]"},
+	} {
+		got := CutKept([]byte(c.output), c.total, "/o", c.text)
+		head, note, _ := strings.Cut(got, "\n\n[Output cut: ")
+		if len(got) > MaxResultBytes || len(got) < MaxResultBytes-4 || !strings.Contains(note, c.want) {
+			t.Errorf("%s: %d bytes with the note %q", name, len(got), note)
+		}
+		if c.text && !strings.Contains(note, "byte_offset "+strconv.Itoa(len(head))+", or") {
+			t.Errorf("%s: the note %q does not continue at byte %d", name, note, len(head))
+		}
+		if output, cut := Uncut(got); output != head || !cut {
+			t.Errorf("%s: without its note it is %.100q, cut %v", name, output, cut)
+		}
+	}
+}
