@@ -28,8 +28,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AgentToolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BashHook"):
 		return &apiv1alpha1.BashHookApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Capability"):
+		return &apiv1alpha1.CapabilityApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CapabilityDependency"):
+		return &apiv1alpha1.CapabilityDependencyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CapabilityReference"):
 		return &apiv1alpha1.CapabilityReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CapabilitySpec"):
+		return &apiv1alpha1.CapabilitySpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CapabilityStatus"):
+		return &apiv1alpha1.CapabilityStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CELHook"):
 		return &apiv1alpha1.CELHookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConfigLayer"):

@@ -22,6 +22,7 @@ var (
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&Agent{}, &AgentList{},
+		&Capability{}, &CapabilityList{},
 		&Harness{}, &HarnessList{},
 		&JournalEntry{}, &JournalEntryList{},
 		&MCPServer{}, &MCPServerList{},

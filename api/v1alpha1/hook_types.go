@@ -146,7 +146,8 @@ type WebhookHook struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.matcher) || self.event in ['PreToolUse', 'PostToolUse']",message="matcher is for the events PreToolUse and PostToolUse."
 // +kubebuilder:validation:XValidation:rule="!has(self.onError) || !(self.event in ['SessionStart', 'SessionEnd', 'TurnEnd'])",message="onError is not for the events SessionStart, SessionEnd and TurnEnd, whose hooks change nothing."
 type Hook struct {
-	// name of the hook, unique in the object. Its id is harness/HARNESS:NAME, agent/AGENT:NAME or session:NAME.
+	// name of the hook, unique in the object. Its id is harness/HARNESS:NAME, agent/AGENT:NAME, session:NAME, or
+	// object/CAPABILITY:NAME.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$`

@@ -42,11 +42,14 @@ const (
 	ReasonDiscoveryFailed = "DiscoveryFailed"
 	// ReasonDefinitionsTooLarge: the server has more tools, or larger definitions of them, than an MCPServer may have.
 	ReasonDefinitionsTooLarge = "DefinitionsTooLarge"
-	// ReasonCapabilityNotFound: the manager has no capability of that name.
+	// ReasonCapabilityNotFound: a Capability that is named does not exist yet, or the manager has no capability of that
+	// name.
 	ReasonCapabilityNotFound = "CapabilityNotFound"
 	// ReasonCapabilityInvalid: a capability cannot be used as it is: its configuration is invalid, its dependencies are a
 	// cycle, or there are too many.
 	ReasonCapabilityInvalid = "CapabilityInvalid"
+	// ReasonCapabilityRisk: a capability has a higher risk than a reference to it accepts.
+	ReasonCapabilityRisk = "CapabilityRisk"
 	// ReasonHookInvalid: a hook cannot run as it is, or a layer disables a hook of a higher one.
 	ReasonHookInvalid = "HookInvalid"
 	// ReasonSessionStarting: the hooks at the start of a Session have not ended.
@@ -63,7 +66,7 @@ const (
 	// ReasonChainTooLong: a chain of Harnesses is longer than 16, or a Harness is its own ancestor.
 	ReasonChainTooLong = "ChainTooLong"
 	// ReasonInvalidSchema: a Tool's inputSchema is not a JSON Schema of an object, or declares arguments that the Tool
-	// cannot send.
+	// cannot send. Also for the configSchema of a Capability.
 	ReasonInvalidSchema = "InvalidSchema"
 )
 

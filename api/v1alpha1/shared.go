@@ -79,22 +79,56 @@ type NetworkAccess struct {
 	ExemptTools []LocalReference `json:"exemptTools,omitempty"`
 }
 
+// CapabilityRisk is how much harm a capability can do.
+// +kubebuilder:validation:Enum=Low;Medium;High
+type CapabilityRisk string
+
+const (
+	// CapabilityRiskLow is for a capability that reads and writes nothing outside of the Session.
+	CapabilityRiskLow CapabilityRisk = "Low"
+	// CapabilityRiskMedium is for a capability that reads what is outside of the Session.
+	CapabilityRiskMedium CapabilityRisk = "Medium"
+	// CapabilityRiskHigh is for a capability that only certain users may assign.
+	CapabilityRiskHigh CapabilityRisk = "High"
+)
+
 // CapabilityReference names a capability that a Session has.
+// +kubebuilder:validation:XValidation:rule="has(self.builtin) != has(self.name)",message="exactly one of builtin and name must be set."
 type CapabilityReference struct {
 	// builtin is the name of a capability that is part of the manager: current_time, session_file_system,
 	// stateless_todo_list or web_fetch.
-	// +required
+	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9_]*$`
-	Builtin string `json:"builtin"`
+	Builtin string `json:"builtin,omitempty"`
+
+	// name of a Capability in the same namespace.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
 
 	// config is the configuration of the capability, an object of at most 2048 bytes. current_time has timezone, the
-	// time zone that it uses where a call names none; the others have no configuration.
+	// time zone that it uses where a call names none; the other built-in ones have no configuration. That of a
+	// Capability must match its configSchema, and the model is shown it.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Config *JSON `json:"config,omitempty"`
+
+	// optional lets Turns run without the capability while it, or one that it depends on, does not exist or is archived.
+	// It is not for a capability that brings hooks. A capability is optional only if every layer that names it sets it.
+	// Default: false.
+	// +optional
+	Optional *bool `json:"optional,omitempty"`
+
+	// maxRisk is the highest risk that the capability may have: Low, Medium (default) or High. While it has a higher one,
+	// it is not used, and Turns wait. A user who sets High needs the verb assign-high-risk on
+	// capabilities.capstan.dev/NAME for a built-in capability, and on capabilities.capstan.dev/object/NAME for a
+	// Capability.
+	// +optional
+	MaxRisk CapabilityRisk `json:"maxRisk,omitempty"`
 }
 
 // ConfigLayer is the configuration that a Harness, an Agent and a Session may each set. The layers are merged, from the
@@ -125,8 +159,9 @@ type ConfigLayer struct {
 	// +kubebuilder:validation:MaxItems=16
 	MCPServers []LocalReference `json:"mcpServers,omitempty"`
 
-	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call. Layers
-	// add up. A capability that is named twice counts once, with the config of the lower layer.
+	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call, and a
+	// Capability whatever else it has. Layers add up. A capability that is named twice counts once, with the config of the
+	// lower layer and the lower maxRisk.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16

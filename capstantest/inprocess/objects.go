@@ -194,6 +194,11 @@ func (s *objects) Tool(_ context.Context, name string) (*v1alpha1.Tool, error) {
 	return get[*v1alpha1.Tool](s, name), nil
 }
 
+// Capability implements config.Source.
+func (s *objects) Capability(_ context.Context, name string) (*v1alpha1.Capability, error) {
+	return get[*v1alpha1.Capability](s, name), nil
+}
+
 // Model implements config.Source.
 func (s *objects) Model(ctx context.Context, name string) (*v1alpha1.Model, error) {
 	models, err := s.Models(ctx)

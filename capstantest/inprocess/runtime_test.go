@@ -84,7 +84,7 @@ func TestALongResultIsCut(t *testing.T) {
 	}
 }
 
-// Rules: RT-02, RT-03.
+// Rules: RT-01, RT-02, RT-03.
 func TestWhatKeepsARuntimeFromBeingBuilt(t *testing.T) {
 	model := `
 apiVersion: capstan.dev/v1alpha1

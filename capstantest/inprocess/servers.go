@@ -99,6 +99,9 @@ func (s *objects) Texts() turnstate.Texts { return &s.servers }
 // Prompt implements turnstate.Texts: no prompt is left out.
 func (*servers) Prompt(context.Context) (string, error) { return "", nil }
 
+// CapabilityPrompt implements turnstate.Texts: no prompt is left out.
+func (*servers) CapabilityPrompt(context.Context, string) (string, error) { return "", nil }
+
 // InitialFiles implements turnstate.Texts: no file is left out.
 func (*servers) InitialFiles(context.Context) ([]v1alpha1.InitialFile, error) { return nil, nil }
 

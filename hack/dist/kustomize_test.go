@@ -77,7 +77,22 @@ spec: {parentRef: {name: base}, tools: [{name: pay}],
 apiVersion: capstan.dev/v1alpha1
 kind: Agent
 metadata: {name: helper}
-spec: {modelRef: {name: spare}, mcpServers: [{name: search}]}
+spec: {modelRef: {name: spare}, mcpServers: [{name: search}], capabilities: [{name: notes}]}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Capability
+metadata: {name: notes}
+spec:
+  tools: [{name: pay}]
+  mcpServers: [{name: search}]
+  dependencies: [{name: paper}]
+  hooks:
+  - {name: audit, event: TurnEnd,
+     webhook: {url: "https://example.org", headers: [{name: A, secretKeyRef: {name: key, key: api-key}}]}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Capability
+metadata: {name: paper}
 ---
 apiVersion: capstan.dev/v1alpha1
 kind: Session
@@ -112,15 +127,17 @@ func TestAnOverlayRenamesWhatIsNamed(t *testing.T) {
 	for name, times := range map[string]int{
 		"name: staging-main":                 3,
 		"name: staging-spare":                3,
-		"name: staging-pay\n":                4,
+		"name: staging-pay\n":                5,
 		"name: staging-base":                 2,
 		"name: staging-careful":              2,
 		"name: staging-helper":               2,
 		"name: staging-demo\n":               2,
 		"name: staging-demo-1":               2,
 		"serviceAccountName: staging-payer":  1,
-		"name: staging-search":               2,
-		"name: staging-key-":                 5,
+		"name: staging-search":               3,
+		"name: staging-notes":                2,
+		"name: staging-paper":                2,
+		"name: staging-key-":                 6,
 		"image: registry.example.org/pay:v2": 1,
 	} {
 		if count := strings.Count(got, name); count != times {

@@ -47,6 +47,7 @@ func CacheOptions(namespaces ...string) cache.Options {
 			&corev1.Pod{}:          {Label: ours, Transform: stripPod},
 			&v1alpha1.Harness{}:    {Transform: stripHarness},
 			&v1alpha1.Agent{}:      {Transform: stripAgent},
+			&v1alpha1.Capability{}: {Transform: stripCapability},
 			&v1alpha1.Model{}:      {Transform: stripModel},
 			&v1alpha1.Tool{}:       {Transform: stripTool},
 			&v1alpha1.MCPServer{}:  {Transform: stripServer},
@@ -141,6 +142,14 @@ func stripHarness(object any) (any, error) {
 func stripAgent(object any) (any, error) {
 	if agent, ok := object.(*v1alpha1.Agent); ok {
 		stripLayer(&agent.Spec.ConfigLayer)
+	}
+	return stripMetadata(object)
+}
+
+// stripCapability drops the fields of a Capability that stripLayer drops of a layer, and its description.
+func stripCapability(object any) (any, error) {
+	if o, ok := object.(*v1alpha1.Capability); ok {
+		config.LeaveOutCapability(o)
 	}
 	return stripMetadata(object)
 }

@@ -80,6 +80,22 @@ func TestTheListsOfAnObjectTakeABoundedMemory(t *testing.T) {
 			},
 			72 << 10,
 		},
+		"Capability": {
+			func(of int) client.Object {
+				o := &v1alpha1.Capability{}
+				layer := listedLayer(of)
+				o.Spec.Tools, o.Spec.InitialFiles = layer.Tools, layer.InitialFiles
+				for i := range 16 {
+					unique := fmt.Sprintf("%d-%d-", of, i)
+					o.Spec.Dependencies = append(o.Spec.Dependencies, v1alpha1.CapabilityDependency{
+						Name: unique + longText(63-len(unique)),
+					})
+					o.Spec.MCPServers = append(o.Spec.MCPServers, v1alpha1.LocalReference{Name: unique + longText(253-len(unique))})
+				}
+				return o
+			},
+			84 << 10,
+		},
 		"Model": {
 			func(of int) client.Object {
 				var model v1alpha1.Model

@@ -94,6 +94,13 @@ func largeObjects() map[string]func() client.Object {
 			text := longText(256 << 10)
 			return &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{Result: &text}}
 		},
+		"Capability": func() client.Object {
+			schema := `{"type":"object","description":"` + longText(64<<10) + `"}`
+			return &v1alpha1.Capability{Spec: v1alpha1.CapabilitySpec{
+				SystemPrompt: longText(64 << 10), InitialFiles: largeLayer().InitialFiles,
+				ConfigSchema: &v1alpha1.JSON{Raw: []byte(schema)},
+			}}
+		},
 		"Job":           func() client.Object { return &batchv1.Job{Spec: batchv1.JobSpec{Template: largeTemplate()}} },
 		"pod":           func() client.Object { return &corev1.Pod{Spec: largeTemplate().Spec} },
 		"with labels":   func() client.Object { return &v1alpha1.Session{ObjectMeta: largeMetadata()} },

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/agent"
+	"github.com/capstan-dev/capstan/internal/controller/capability"
 	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
@@ -236,6 +237,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		}},
 		{"Agent", func() error {
 			return (&agent.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
+		}},
+		{"Capability", func() error {
+			return (&capability.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
 		}},
 		{"Model", func() error {
 			return o.models(mgr, texts, steps, modelWakes).SetupWithManager(mgr)

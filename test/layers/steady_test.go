@@ -20,6 +20,7 @@ var _ = Describe("The steady state", Serial, func() {
 	var tool *v1alpha1.Tool
 	var base, child *v1alpha1.Harness
 	var helper *v1alpha1.Agent
+	var bundle *v1alpha1.Capability
 	var all []client.Object
 
 	BeforeEach(func(ctx SpecContext) {
@@ -35,7 +36,8 @@ var _ = Describe("The steady state", Serial, func() {
 				Parent("base").
 				Obj()
 		helper = builder.Agent("helper").In(ns).Layer(usesTools("count")).Obj()
-		all = []client.Object{model, tool, base, child, helper}
+		bundle = newCapability(ns, "bundle", v1alpha1.CapabilitySpec{Tools: usesTools("count").Tools})
+		all = []client.Object{model, tool, base, child, helper, bundle}
 		create(ctx, all...)
 		expectReady(ctx, all...)
 	})
@@ -52,6 +54,7 @@ var _ = Describe("The steady state", Serial, func() {
 			child:  "Harness",
 			helper: "Agent",
 			broken: "Harness",
+			bundle: "Capability",
 		}
 
 		writes := calls.written()
@@ -84,7 +87,9 @@ var _ = Describe("The steady state", Serial, func() {
 
 	It("reconciles only the objects that depend on a change", func(ctx SpecContext) {
 		settle(ctx, ns, "first")
-		reads := func() []int { return []int{calls.readsOf(base), calls.readsOf(child), calls.readsOf(helper)} }
+		reads := func() []int {
+			return []int{calls.readsOf(base), calls.readsOf(child), calls.readsOf(helper), calls.readsOf(bundle)}
+		}
 		before := reads()
 
 		By("changing fields of a Tool and a Model that the dependents do not read")
@@ -100,7 +105,7 @@ var _ = Describe("The steady state", Serial, func() {
 
 		By("changing fields that they read")
 		Expect(direct.Delete(ctx, tool)).To(Succeed())
-		expectUnready(ctx, v1alpha1.ReasonToolNotFound, nil, base, child, helper)
+		expectUnready(ctx, v1alpha1.ReasonToolNotFound, nil, base, child, helper, bundle)
 		for i, count := range reads() {
 			Expect(count).To(BeNumerically(">", before[i]))
 		}

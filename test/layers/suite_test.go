@@ -22,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/controller/agent"
+	"github.com/capstan-dev/capstan/internal/controller/capability"
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/harness"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
@@ -58,7 +59,7 @@ var _ = BeforeSuite(func() {
 	startManager(config, scheme)
 })
 
-// startManager runs the four controllers until the suite ends.
+// startManager runs the five controllers until the suite ends.
 func startManager(config *rest.Config, scheme *runtime.Scheme) {
 	manager, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,
@@ -83,9 +84,10 @@ func startManager(config *rest.Config, scheme *runtime.Scheme) {
 		Drivers: model.Registry{v1alpha1.ModelProviderSimulated: simulator.Factory},
 	}
 	t := &tool.Reconciler{Client: c, Clock: time.Now, Schemas: objectSchemas{}}
-	reconcilers = map[string]reconcile.Reconciler{"Harness": h, "Agent": a, "Model": m, "Tool": t}
+	b := &capability.Reconciler{Client: c, Clock: time.Now}
+	reconcilers = map[string]reconcile.Reconciler{"Harness": h, "Agent": a, "Model": m, "Tool": t, "Capability": b}
 	Expect(fieldindex.SetUp(context.Background(), manager.GetFieldIndexer())).To(Succeed())
-	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{h, a, m, t} {
+	for _, reconciler := range []interface{ SetupWithManager(ctrl.Manager) error }{h, a, m, t, b} {
 		Expect(reconciler.SetupWithManager(manager)).To(Succeed())
 	}
 

@@ -39,7 +39,7 @@ func hooked(secrets ...string) v1alpha1.ConfigLayer {
 // Rules: HOOK-23.
 var _ = Describe("The policy hook-identities", func() {
 	const (
-		noVerb   = "you are not allowed to set hooks: it requires the verb assign-high-risk"
+		noVerb   = "you are not allowed to set or disable hooks: it requires the verb assign-high-risk"
 		noSecret = `you are not allowed to use Secret "theirs": a hook that refers to it requires permission to get it.`
 	)
 	layers := map[string]func(v1alpha1.ConfigLayer) client.Object{
@@ -53,6 +53,9 @@ var _ = Describe("The policy hook-identities", func() {
 			return &v1alpha1.Session{ObjectMeta: named("s"), Spec: v1alpha1.SessionSpec{
 				HarnessRef: v1alpha1.LocalReference{Name: "h"}, ConfigLayer: l,
 			}}
+		},
+		"a Capability": func(l v1alpha1.ConfigLayer) client.Object {
+			return &v1alpha1.Capability{ObjectMeta: named("c"), Spec: v1alpha1.CapabilitySpec{Hooks: l.Hooks}}
 		},
 	}
 	for what, build := range layers {
@@ -83,6 +86,23 @@ var _ = Describe("The policy hook-identities", func() {
 		accepts(updating(ctx, user, agent, func(a *v1alpha1.Agent) { a.Spec.Hooks = nil }))
 	})
 
+	It("holds for hooks that are disabled, and not for those that run again", func(ctx context.Context) {
+		agent := &v1alpha1.Agent{ObjectMeta: named("muting"), Spec: v1alpha1.AgentSpec{ConfigLayer: hooked("theirs")}}
+		agent.Spec.DisabledHooks = []string{"session:a", "session:b"}
+		stored(ctx, admin, agent)
+		user, _ := newUser(ctx, "capstan-tools")
+		mute := func(a *v1alpha1.Agent) { a.Spec.DisabledHooks = []string{"session:a", "session:c"} }
+		refuses(updating(ctx, user, agent, mute), noVerb)
+		refuses(creating(ctx, user, &v1alpha1.Agent{
+			ObjectMeta: named("mute"), Spec: v1alpha1.AgentSpec{ConfigLayer: v1alpha1.ConfigLayer{
+				DisabledHooks: []string{"session:a"},
+			}},
+		}), noVerb)
+		accepts(updating(ctx, user, agent, func(a *v1alpha1.Agent) { a.Spec.DisabledHooks = []string{"session:b"} }))
+		user, _ = newUser(ctx, "capstan-tools", newRole(ctx, assigns()))
+		accepts(updating(ctx, user, agent, mute))
+	})
+
 	It("lets users create and change a Harness that has no spec", func(ctx context.Context) {
 		harness := &unstructured.Unstructured{}
 		harness.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Harness"))
@@ -110,6 +130,8 @@ var _ = Describe("The policy hook-identities", func() {
 var lending = []string{
 	"Agent spec.hooks[].webhook.headers[].secretKeyRef.key",
 	"Agent spec.hooks[].webhook.headers[].secretKeyRef.name",
+	"Capability spec.hooks[].webhook.headers[].secretKeyRef.key",
+	"Capability spec.hooks[].webhook.headers[].secretKeyRef.name",
 	"Harness spec.hooks[].webhook.headers[].secretKeyRef.key",
 	"Harness spec.hooks[].webhook.headers[].secretKeyRef.name",
 	"Session spec.hooks[].webhook.headers[].secretKeyRef.key",

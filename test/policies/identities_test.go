@@ -453,10 +453,13 @@ var _ = Describe("A Secret that is planted", func() {
 	It("can be named by no other field than those above", func() {
 		definitions, err := crd.Definitions()
 		Expect(err).NotTo(HaveOccurred())
-		var found []string
+		var found, assigned []string
 		for _, definition := range definitions {
 			for _, version := range definition.Spec.Versions {
 				walk("", *version.Schema.OpenAPIV3Schema, func(path string) {
+					if strings.HasPrefix(path, "spec") && strings.HasSuffix(path, ".maxRisk") {
+						assigned = append(assigned, definition.Spec.Names.Kind+" "+path)
+					}
 					lower := strings.ToLower(path)
 					for _, word := range []string{
 						"secret", "serviceaccount", "configmap", "credential", "password", "volume", "hostpath", "envfrom",
@@ -470,6 +473,7 @@ var _ = Describe("A Secret that is planted", func() {
 			}
 		}
 		Expect(found).To(ConsistOf(lending))
+		Expect(assigned).To(ConsistOf(assigning))
 	})
 })
 

@@ -29,6 +29,8 @@ var managerRights = []string{
 	"batch/jobs: create delete deletecollection get list watch",
 	"capstan.dev/agents: get list watch",
 	"capstan.dev/agents/status: patch",
+	"capstan.dev/capabilities: get list watch",
+	"capstan.dev/capabilities/status: patch",
 	"capstan.dev/harnesses: get list watch",
 	"capstan.dev/harnesses/status: patch",
 	"capstan.dev/journalentries: create get",

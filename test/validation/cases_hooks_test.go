@@ -214,7 +214,7 @@ var hookWebhookCases = []ruleCase{
 // hookSpecimens are layers with each kind of hook.
 func hookSpecimens() []specimen {
 	var all []specimen
-	for kind, rest := range map[string]string{"Harness": "", "Agent": "", "Session": "\n  harnessRef: {name: base}"} {
+	for kind, rest := range map[string]string{"Harness": "", "Agent": "", "Session": "\n  harnessRef: {name: base}", "Capability": ""} {
 		for name, fields := range map[string]string{
 			"script": `event: PreToolUse, timeout: 2s, onError: Block, matcher: {toolName: pay, toolNameGlob: "p*|q", ` +
 				`argsPath: $.to, matchRegex: "^a"}, bash: {command: "exit 1", env: [{name: A, value: b}]}`,
@@ -227,7 +227,10 @@ func hookSpecimens() []specimen {
 			"secret": `event: UserPromptSubmit, webhook: {url: "https://example.org/", ` +
 				`headers: [{name: A, secretKeyRef: {name: s, key: k}}]}`,
 		} {
-			spec := fmt.Sprintf("%s\n  hooks: [{name: guard, %s}]\n  disabledHooks: [\"session:other\"]\n", rest, fields)
+			spec := fmt.Sprintf("%s\n  hooks: [{name: guard, %s}]\n", rest, fields)
+			if kind != "Capability" {
+				spec += "  disabledHooks: [\"session:other\"]\n"
+			}
 			all = append(all, specimen{kind: kind, name: name, spec: spec})
 		}
 	}

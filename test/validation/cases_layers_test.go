@@ -147,10 +147,26 @@ var layerCases = []ruleCase{
 		message:  `spec.tools[0].name: Required value`,
 	},
 	{
-		rule:     "spec.capabilities[] required builtin",
+		rule:     "spec.capabilities[] rule exactly one of builtin and name must be set.",
 		accepted: `spec: {capabilities: [{builtin: current_time}]}`,
 		rejected: `spec: {capabilities: [{}]}`,
-		message:  `spec.capabilities[0].builtin: Required value`,
+	},
+	{
+		rule:     "spec.capabilities[] rule exactly one of builtin and name must be set.",
+		accepted: `spec: {capabilities: [{name: research}]}`,
+		rejected: `spec: {capabilities: [{name: research, builtin: current_time}]}`,
+	},
+	{
+		rule:     "spec.capabilities[].name pattern",
+		accepted: `spec: {capabilities: [{name: a-capability-of-2031}]}`,
+		rejected: `spec: {capabilities: [{name: object/a}]}`,
+		message:  `spec.capabilities[0].name in body should match`,
+	},
+	{
+		rule:     "spec.capabilities[].maxRisk enum",
+		accepted: `spec: {capabilities: [{name: a, maxRisk: High}]}`,
+		rejected: `spec: {capabilities: [{name: a, maxRisk: Extreme}]}`,
+		message:  `spec.capabilities[0].maxRisk: Unsupported value: "Extreme": supported values: "Low", "Medium", "High"`,
 	},
 	{
 		rule:     "spec.capabilities[].builtin pattern",

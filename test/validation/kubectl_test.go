@@ -79,6 +79,7 @@ var _ = Describe("kubectl", func() {
 			"AGE",
 		),
 		Entry("of Models", "Model", "NAME", "PROVIDER", "MODEL", "DEFAULT", "READY", "AGE"),
+		Entry("of Capabilities", "Capability", "NAME", "RISK", "LIFECYCLE", "READY", "AGE"),
 		Entry("of MCPServers", "MCPServer", "NAME", "URL", "DISCOVERED", "READY", "AGE"),
 		Entry("of Tools", "Tool", "NAME", "SIDE EFFECT", "IMAGE", "TIMEOUT", "READY", "AGE"),
 		Entry("of Harnesses", "Harness", "NAME", "PARENT", "LIFECYCLE", "READY", "AGE"),

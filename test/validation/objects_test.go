@@ -42,6 +42,7 @@ func smallest(kind string) *unstructured.Unstructured {
 
 var smallestSpecs = map[string]string{
 	"Agent":      `{}`,
+	"Capability": `{}`,
 	"Harness":    `{}`,
 	"MCPServer":  `{url: "https://example.org/mcp"}`,
 	"Model":      `{provider: Simulated, simulation: {}}`,

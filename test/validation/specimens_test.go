@@ -251,6 +251,35 @@ var specimens = []specimen{
     timeout: 5m0s
     startTimeout: 2m0s
 `},
+	{kind: "Harness", name: "bundled", spec: `
+  capabilities: [{name: research, config: {depth: 2}, maxRisk: High}]
+`},
+	{kind: "Harness", name: "bundled-optional", spec: `
+  capabilities: [{name: extra, optional: true}]
+`},
+	{kind: "Agent", name: "bundled", spec: `
+  capabilities: [{name: research, maxRisk: High, optional: true}]
+`},
+	{kind: "Session", name: "bundled", spec: `
+  harnessRef: {name: base}
+  capabilities: [{name: research, maxRisk: High, optional: true}]
+`},
+	{kind: "Capability", name: "research", spec: `
+  description: Reads papers.
+  systemPrompt: Cite what you read.
+  tools: [{name: word-count}]
+  mcpServers: [{name: github}]
+  initialFiles: [{path: /docs/rules.md, content: Be brief., encoding: Text, access: ReadOnly}]
+  dependencies: [{builtin: current_time, maxRisk: Low}]
+  configSchema: {type: object, properties: {depth: {type: integer}}}
+  riskLevel: High
+  lifecycle: Active
+`},
+	{kind: "Capability", name: "extended", spec: `
+  dependencies: [{name: research, maxRisk: High}]
+  riskLevel: Low
+  lifecycle: Archived
+`},
 	{kind: "MCPServer", name: "github", spec: `
   url: https://mcp.example.org/github
   headers:

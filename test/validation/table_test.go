@@ -33,6 +33,7 @@ const unchanged = `{}`
 
 var casesByKind = map[string][]ruleCase{
 	"Agent":      agentCases,
+	"Capability": capabilityCases,
 	"Harness":    harnessCases,
 	"MCPServer":  serverCases,
 	"Model":      slices.Concat(modelCases, parameterCases, priceCases, simulationCases),

@@ -190,6 +190,38 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: expression
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Capability
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilitySpec
+    - name: status
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityStatus
+      default:
+        observedGeneration: -1
+- name: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityDependency
+  map:
+    fields:
+    - name: builtin
+      type:
+        scalar: string
+    - name: maxRisk
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityRisk
+    - name: name
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityReference
   map:
     fields:
@@ -209,6 +241,105 @@ var schemaYAML = typed.YAMLObject(`types:
               elementType:
                 namedType: __untyped_deduced_
               elementRelationship: separable
+    - name: maxRisk
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityRisk
+    - name: name
+      type:
+        scalar: string
+    - name: optional
+      type:
+        scalar: boolean
+- name: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityRisk
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.CapabilitySpec
+  map:
+    fields:
+    - name: configSchema
+      type:
+        map:
+          elementType:
+            scalar: untyped
+            list:
+              elementType:
+                namedType: __untyped_atomic_
+              elementRelationship: atomic
+            map:
+              elementType:
+                namedType: __untyped_deduced_
+              elementRelationship: separable
+    - name: dependencies
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityDependency
+          elementRelationship: atomic
+    - name: description
+      type:
+        scalar: string
+    - name: hooks
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Hook
+          elementRelationship: associative
+          keys:
+          - name
+    - name: initialFiles
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.InitialFile
+          elementRelationship: associative
+          keys:
+          - path
+    - name: lifecycle
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Lifecycle
+      default: Active
+    - name: mcpServers
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+          elementRelationship: associative
+          keys:
+          - name
+    - name: riskLevel
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityRisk
+      default: Low
+    - name: systemPrompt
+      type:
+        scalar: string
+    - name: tools
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+          elementRelationship: associative
+          keys:
+          - name
+- name: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityStatus
+  map:
+    fields:
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: dependencies
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: observedGeneration
+      type:
+        scalar: numeric
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ClientTool
   map:
     elementType:

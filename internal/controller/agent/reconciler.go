@@ -30,7 +30,7 @@ type Reconciler struct {
 	Clock func() time.Time
 }
 
-// +kubebuilder:rbac:groups=capstan.dev,resources=agents;mcpservers;models;tools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=agents;capabilities;mcpservers;models;tools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=agents/status,verbs=patch
 
 // Reconcile checks one Agent and the objects that it names.
@@ -51,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // SetupWithManager registers the reconciler. It runs for an Agent that changes and for those whose condition depends on
-// a Model, Tool or MCPServer that has changed.
+// a Model, Tool, MCPServer or Capability that has changed.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
 	others := pacing.NewFanOut(pacing.InNamespace(r.Client, &v1alpha1.AgentList{}))
@@ -61,6 +61,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Model{}, others.Of(r.ofModel), builder.WithPredicates(configsource.ModelChanged())).
 		Watches(&v1alpha1.Tool{}, others.Of(r.ofTool), builder.WithPredicates(configsource.ToolChanged())).
 		Watches(&v1alpha1.MCPServer{}, others.Of(r.ofServer), builder.WithPredicates(configsource.ModelChanged())).
+		Watches(&v1alpha1.Capability{}, others.Of(r.ofCapability), builder.WithPredicates(status.SpecChanged())).
 		WithOptions(pacing.Options(1)).
 		Complete(r)
 	if err != nil {
@@ -76,34 +77,53 @@ func (r *Reconciler) ofModel(ctx context.Context, model client.Object) []reconci
 		log.FromContext(ctx).Error(err, "Failed to list the Models that fall back to a Model", "name", model.GetName())
 		return nil
 	}
-	var requests []reconcile.Request
-	for _, name := range callers {
-		requests = append(requests, r.referencing(ctx, model.GetNamespace(), fieldindex.ModelName, name)...)
-	}
-	return requests
+	return r.referencing(ctx, model.GetNamespace(), fieldindex.ModelName, callers...)
 }
 
-// ofTool returns the Agents that name a Tool.
+// ofTool returns the Agents that name a Tool, or a Capability that has it.
 func (r *Reconciler) ofTool(ctx context.Context, tool client.Object) []reconcile.Request {
-	return r.referencing(ctx, tool.GetNamespace(), fieldindex.ToolName, tool.GetName())
+	return r.naming(ctx, fieldindex.ToolName, tool)
 }
 
-// ofServer returns the Agents that name an MCPServer.
+// ofServer returns the Agents that name an MCPServer, or a Capability that has it.
 func (r *Reconciler) ofServer(ctx context.Context, server client.Object) []reconcile.Request {
-	return r.referencing(ctx, server.GetNamespace(), fieldindex.MCPServerName, server.GetName())
+	return r.naming(ctx, fieldindex.MCPServerName, server)
 }
 
-// referencing returns the Agents that have a name in a field of the index.
-func (r *Reconciler) referencing(ctx context.Context, namespace, field, name string) []reconcile.Request {
-	var agents v1alpha1.AgentList
-	err := r.Client.List(ctx, &agents, client.InNamespace(namespace), client.MatchingFields{field: name})
+// ofCapability returns the Agents that name a Capability, or one that depends on it.
+func (r *Reconciler) ofCapability(ctx context.Context, o client.Object) []reconcile.Request {
+	names, err := configsource.Dependents(ctx, r.Client, o.GetNamespace(), o.GetName())
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Failed to list the Agents that refer to an object", "field", field, "name", name)
+		log.FromContext(ctx).Error(err, "Failed to list the dependents of a Capability", "name", o.GetName())
 		return nil
 	}
-	requests := make([]reconcile.Request, 0, len(agents.Items))
-	for i := range agents.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&agents.Items[i])})
+	return r.referencing(ctx, o.GetNamespace(), fieldindex.CapabilityName, append(names, o.GetName())...)
+}
+
+// naming returns the Agents that have an object in a field of the index, or a Capability that has it.
+func (r *Reconciler) naming(ctx context.Context, field string, object client.Object) []reconcile.Request {
+	names, err := configsource.CapabilitiesNaming(ctx, r.Client, field, object)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to list the Capabilities that name an object", "name", object.GetName())
+		return nil
+	}
+	requests := r.referencing(ctx, object.GetNamespace(), field, object.GetName())
+	return append(requests, r.referencing(ctx, object.GetNamespace(), fieldindex.CapabilityName, names...)...)
+}
+
+// referencing returns the Agents that have one of the names in a field of the index.
+func (r *Reconciler) referencing(ctx context.Context, namespace, field string, names ...string) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, name := range names {
+		var agents v1alpha1.AgentList
+		err := r.Client.List(ctx, &agents, client.InNamespace(namespace), client.MatchingFields{field: name})
+		if err != nil {
+			log.FromContext(ctx).Error(err, "Failed to list the Agents that refer to an object", "field", field, "name", name)
+			return nil
+		}
+		for i := range agents.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&agents.Items[i])})
+		}
 	}
 	return requests
 }

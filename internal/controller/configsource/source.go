@@ -32,6 +32,11 @@ func Harness(ctx context.Context, reader client.Reader, leaf *v1alpha1.Harness) 
 	return config.ResolveHarness(ctx, source{reader, leaf.Namespace}, leaf)
 }
 
+// Capability reads the objects that a Capability names, as Session does.
+func Capability(ctx context.Context, reader client.Reader, own *v1alpha1.Capability) (*config.Resolved, error) {
+	return config.ResolveCapability(ctx, source{reader, own.Namespace}, own)
+}
+
 // source reads the objects of one namespace.
 type source struct {
 	reader    client.Reader
@@ -51,6 +56,11 @@ func (s source) Agent(ctx context.Context, name string) (*v1alpha1.Agent, error)
 // Tool implements config.Source.
 func (s source) Tool(ctx context.Context, name string) (*v1alpha1.Tool, error) {
 	return get(ctx, s, name, &v1alpha1.Tool{})
+}
+
+// Capability implements config.Source.
+func (s source) Capability(ctx context.Context, name string) (*v1alpha1.Capability, error) {
+	return get(ctx, s, name, &v1alpha1.Capability{})
 }
 
 // MCPServer implements config.Source.

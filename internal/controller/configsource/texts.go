@@ -34,7 +34,9 @@ func NewTexts(live client.Reader, records record.Store, bytes int64) *Texts {
 
 // Of returns a reader for the resolved configuration of a Session.
 func (t *Texts) Of(resolved *config.Resolved, session *v1alpha1.Session) turnstate.Texts {
-	return &sessionTexts{Texts: t, chain: resolved.Chain, agent: resolved.Agent, session: session}
+	return &sessionTexts{
+		Texts: t, chain: resolved.Chain, agent: resolved.Agent, session: session, capabilities: resolved.Bundles(),
+	}
 }
 
 type sessionTexts struct {
@@ -42,6 +44,8 @@ type sessionTexts struct {
 	chain   []*v1alpha1.Harness
 	agent   *v1alpha1.Agent
 	session *v1alpha1.Session
+	// capabilities are the Capabilities of the Session, in their order.
+	capabilities []*v1alpha1.Capability
 }
 
 // Prompt implements turnstate.Texts.
@@ -83,12 +87,36 @@ func promptOf[T client.Object](
 	})
 }
 
+// CapabilityPrompt implements turnstate.Texts.
+func (t *sessionTexts) CapabilityPrompt(ctx context.Context, name string) (string, error) {
+	for _, o := range t.capabilities {
+		if o.Name == name {
+			layer, err := promptOf(ctx, t.Texts, o, v1alpha1.ConfigLayer{SystemPrompt: o.Spec.SystemPrompt},
+				&v1alpha1.Capability{}, func(o *v1alpha1.Capability) v1alpha1.ConfigLayer {
+					return v1alpha1.ConfigLayer{SystemPrompt: o.Spec.SystemPrompt}
+				})
+			return layer.SystemPrompt, err
+		}
+	}
+	return "", fmt.Errorf("the Session has no Capability %s", name)
+}
+
 // InitialFiles implements turnstate.Texts. They are needed once in the life of a Session, and are not kept.
 func (t *sessionTexts) InitialFiles(ctx context.Context) ([]v1alpha1.InitialFile, error) {
 	var layers []v1alpha1.ConfigLayer
 	add := func(layer v1alpha1.ConfigLayer, err error) error {
 		layers = append(layers, v1alpha1.ConfigLayer{InitialFiles: layer.InitialFiles})
 		return err
+	}
+	for _, o := range t.capabilities {
+		known, whole := o.Spec.InitialFiles, &v1alpha1.Capability{}
+		if config.FilesLeftOut(known) {
+			if err := readLive(ctx, t.live, o, whole); err != nil {
+				return nil, err
+			}
+			known = whole.Spec.InitialFiles
+		}
+		layers = append(layers, v1alpha1.ConfigLayer{InitialFiles: known})
 	}
 	for _, harness := range t.chain {
 		whole := &v1alpha1.Harness{}

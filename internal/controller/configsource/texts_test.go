@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
@@ -96,6 +97,8 @@ func withoutPrompts(s *server) client.Reader {
 			case *v1alpha1.Harness:
 				config.LeaveOutPrompt(&o.Spec.ConfigLayer)
 				config.LeaveOutFiles(&o.Spec.ConfigLayer)
+			case *v1alpha1.Capability:
+				config.LeaveOutCapability(o)
 			case *v1alpha1.Agent:
 				config.LeaveOutPrompt(&o.Spec.ConfigLayer)
 				config.LeaveOutFiles(&o.Spec.ConfigLayer)
@@ -270,5 +273,41 @@ func TestTheInitialFilesOfAllLayersAreRead(t *testing.T) {
 	}
 	if _, err := texts.InitialFiles(t.Context()); !apierrors.IsNotFound(err) {
 		t.Errorf("without the Agent: %v", err)
+	}
+}
+
+// Rules: CAP-04, CFG-06.
+func TestTheLongTextsOfACapabilityAreRead(t *testing.T) {
+	bundle := &v1alpha1.Capability{ObjectMeta: named("bundle"), Spec: v1alpha1.CapabilitySpec{
+		SystemPrompt: long, InitialFiles: []v1alpha1.InitialFile{{Path: "/a", Content: "bundle"}, {Path: "/b", Content: long}},
+	}}
+	harness := &v1alpha1.Harness{ObjectMeta: named("base"), Spec: v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{
+		Capabilities: []v1alpha1.CapabilityReference{{Name: "bundle"}},
+		InitialFiles: []v1alpha1.InitialFile{{Path: "/a", Content: "base"}},
+	}}}
+	session := &v1alpha1.Session{ObjectMeta: named("session"), Spec: v1alpha1.SessionSpec{
+		HarnessRef: v1alpha1.LocalReference{Name: "base"},
+	}}
+	live := newServer(t, bundle, harness, session)
+	resolved, err := Session(t.Context(), withoutPrompts(live), session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if prompts := resolved.Prompts(); len(prompts) != 1 || !leftout.Is(prompts[0].Text) {
+		t.Fatalf("the cache has %+v", prompts)
+	}
+	texts := NewTexts(live, nil, 16<<20).Of(resolved, session)
+	live.reads = 0
+	for range 2 {
+		if prompt, err := texts.CapabilityPrompt(t.Context(), "bundle"); prompt != long || err != nil || live.reads != 1 {
+			t.Errorf("read %d bytes with %d reads, %v", len(prompt), live.reads, err)
+		}
+	}
+	files, err := texts.InitialFiles(t.Context())
+	if err != nil || len(files) != 2 || files[0].Content != "base" || files[1].Content != long {
+		t.Errorf("read %d files, %v", len(files), err)
+	}
+	if _, err := texts.CapabilityPrompt(t.Context(), "other"); err == nil {
+		t.Error("a Capability that the Session does not have is read")
 	}
 }

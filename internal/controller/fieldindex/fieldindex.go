@@ -33,10 +33,13 @@ const (
 	ModelName = "modelName"
 	// FallbackName finds the Models that fall back to a Model.
 	FallbackName = "fallbackName"
-	// ToolName finds the Agents and the Harnesses whose layer names a Tool.
+	// ToolName finds the Agents, the Harnesses and the Capabilities that name a Tool.
 	ToolName = "toolName"
-	// MCPServerName finds the Agents and the Harnesses whose layer names an MCPServer.
+	// MCPServerName finds the Agents, the Harnesses and the Capabilities that name an MCPServer.
 	MCPServerName = "mcpServerName"
+	// CapabilityName finds the Agents and the Harnesses whose layer names a Capability, and the Capabilities that depend on
+	// it.
+	CapabilityName = "capabilityName"
 	// ParentName finds the Harnesses that build on another one.
 	ParentName = "parentName"
 )
@@ -90,6 +93,27 @@ func All() []Index {
 			ToolName,
 			func(o client.Object) []string { return namesOf(o.(*v1alpha1.Agent).Spec.Tools) },
 		},
+		{&v1alpha1.Agent{}, CapabilityName, func(o client.Object) []string {
+			return capabilitiesOf(o.(*v1alpha1.Agent).Spec.Capabilities)
+		}},
+		{&v1alpha1.Harness{}, CapabilityName, func(o client.Object) []string {
+			return capabilitiesOf(o.(*v1alpha1.Harness).Spec.Capabilities)
+		}},
+		{&v1alpha1.Capability{}, CapabilityName, func(o client.Object) []string {
+			var names []string
+			for _, d := range o.(*v1alpha1.Capability).Spec.Dependencies {
+				if d.Name != "" {
+					names = append(names, d.Name)
+				}
+			}
+			return names
+		}},
+		{&v1alpha1.Capability{}, ToolName, func(o client.Object) []string {
+			return namesOf(o.(*v1alpha1.Capability).Spec.Tools)
+		}},
+		{&v1alpha1.Capability{}, MCPServerName, func(o client.Object) []string {
+			return namesOf(o.(*v1alpha1.Capability).Spec.MCPServers)
+		}},
 		{&v1alpha1.Agent{}, MCPServerName, func(o client.Object) []string {
 			return namesOf(o.(*v1alpha1.Agent).Spec.MCPServers)
 		}},
@@ -136,6 +160,17 @@ func modelOf(layer v1alpha1.ConfigLayer) []string {
 		return nil
 	}
 	return []string{layer.ModelRef.Name}
+}
+
+// capabilitiesOf are the names of the Capabilities that a layer names.
+func capabilitiesOf(references []v1alpha1.CapabilityReference) []string {
+	var names []string
+	for i := range references {
+		if name := references[i].Name; name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func namesOf(references []v1alpha1.LocalReference) []string {

@@ -27,7 +27,7 @@ type Reconciler struct {
 	Clock func() time.Time
 }
 
-// +kubebuilder:rbac:groups=capstan.dev,resources=harnesses;mcpservers;models;tools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=harnesses;capabilities;mcpservers;models;tools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=harnesses/status,verbs=patch
 
 // Reconcile checks one Harness, its ancestors and the objects that they name.
@@ -58,7 +58,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // SetupWithManager registers the reconciler. It runs for a Harness that changes, for all its descendants, and for those
-// whose condition depends on a Model, Tool or MCPServer that has changed.
+// whose condition depends on a Model, Tool, MCPServer or Capability that has changed.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
 	ancestor := builder.WithPredicates(status.SpecChanged())
@@ -70,6 +70,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Model{}, others.Of(r.ofModel), builder.WithPredicates(configsource.ModelChanged())).
 		Watches(&v1alpha1.Tool{}, others.Of(r.ofTool), builder.WithPredicates(configsource.ToolChanged())).
 		Watches(&v1alpha1.MCPServer{}, others.Of(r.ofServer), builder.WithPredicates(configsource.ModelChanged())).
+		Watches(&v1alpha1.Capability{}, others.Of(r.ofCapability), builder.WithPredicates(status.SpecChanged())).
 		WithOptions(pacing.Options(1)).
 		Complete(r)
 	if err != nil {

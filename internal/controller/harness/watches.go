@@ -29,14 +29,36 @@ func (r *Reconciler) ofModel(ctx context.Context, model client.Object) []reconci
 	return r.referencing(ctx, model.GetNamespace(), fieldindex.ModelName, callers...)
 }
 
-// ofTool returns the Harnesses that name a Tool, and all that build on them.
+// ofTool returns the Harnesses that name a Tool, or a Capability that has it, and all that build on them.
 func (r *Reconciler) ofTool(ctx context.Context, tool client.Object) []reconcile.Request {
-	return r.referencing(ctx, tool.GetNamespace(), fieldindex.ToolName, tool.GetName())
+	return r.naming(ctx, fieldindex.ToolName, tool)
 }
 
-// ofServer returns the Harnesses that name an MCPServer, and all that build on them.
+// ofServer returns the Harnesses that name an MCPServer, or a Capability that has it, and all that build on them.
 func (r *Reconciler) ofServer(ctx context.Context, server client.Object) []reconcile.Request {
-	return r.referencing(ctx, server.GetNamespace(), fieldindex.MCPServerName, server.GetName())
+	return r.naming(ctx, fieldindex.MCPServerName, server)
+}
+
+// ofCapability returns the Harnesses that name a Capability, or one that depends on it, and all that build on them.
+func (r *Reconciler) ofCapability(ctx context.Context, o client.Object) []reconcile.Request {
+	names, err := configsource.Dependents(ctx, r.Client, o.GetNamespace(), o.GetName())
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to list the dependents of a Capability", "name", o.GetName())
+		return nil
+	}
+	return r.referencing(ctx, o.GetNamespace(), fieldindex.CapabilityName, append(names, o.GetName())...)
+}
+
+// naming returns the Harnesses that have an object in a field of the index, or a Capability that has it, and all that
+// build on them.
+func (r *Reconciler) naming(ctx context.Context, field string, object client.Object) []reconcile.Request {
+	names, err := configsource.CapabilitiesNaming(ctx, r.Client, field, object)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Failed to list the Capabilities that name an object", "name", object.GetName())
+		return nil
+	}
+	requests := r.referencing(ctx, object.GetNamespace(), field, object.GetName())
+	return append(requests, r.referencing(ctx, object.GetNamespace(), fieldindex.CapabilityName, names...)...)
 }
 
 // referencing returns the Harnesses that have one of the values in a field of the index, and all that build on them.

@@ -61,7 +61,7 @@ type Reconciler struct {
 	known memory
 }
 
-// +kubebuilder:rbac:groups=capstan.dev,resources=sessions;turns;harnesses;agents;mcpservers;models;tools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=sessions;turns;harnesses;agents;capabilities;mcpservers;models;tools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=sessions;sessions/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=capstan.dev,resources=journalentries,verbs=get;create

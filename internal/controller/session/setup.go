@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
+	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 )
 
@@ -31,6 +32,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, workers int) error {
 		Watches(&v1alpha1.Model{}, layers, named).
 		Watches(&v1alpha1.Tool{}, layers, named).
 		Watches(&v1alpha1.MCPServer{}, layers, named).
+		Watches(&v1alpha1.Capability{}, layers, builder.WithPredicates(status.SpecChanged())).
 		WatchesRawSource(r.Wakes).
 		WithOptions(pacing.Options(workers)).
 		Complete(r.Watchdog.Watch("Session", r))

@@ -40,6 +40,8 @@ func Conditions(o client.Object) []metav1.Condition {
 	switch o := o.(type) {
 	case *v1alpha1.Agent:
 		return o.Status.Conditions
+	case *v1alpha1.Capability:
+		return o.Status.Conditions
 	case *v1alpha1.Harness:
 		return o.Status.Conditions
 	case *v1alpha1.MCPServer:

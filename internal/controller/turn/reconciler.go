@@ -78,7 +78,7 @@ type LogReader interface {
 
 // +kubebuilder:rbac:groups=capstan.dev,resources=turns,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=capstan.dev,resources=turns/status,verbs=patch
-// +kubebuilder:rbac:groups=capstan.dev,resources=sessions;harnesses;agents;mcpservers;models;tools;toolresults,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=sessions;harnesses;agents;capabilities;mcpservers;models;tools;toolresults,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=sessions,verbs=create
 // +kubebuilder:rbac:groups=capstan.dev,resources=toolresults/status,verbs=patch
 // +kubebuilder:rbac:groups=capstan.dev,resources=journalentries,verbs=get;create

@@ -12,6 +12,8 @@ func New(kind string) Object {
 	switch kind {
 	case "Agent":
 		return &v1alpha1.Agent{}
+	case "Capability":
+		return &v1alpha1.Capability{}
 	case "Harness":
 		return &v1alpha1.Harness{}
 	case "MCPServer":

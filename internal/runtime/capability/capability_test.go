@@ -40,6 +40,9 @@ func TestALowerLayerReplacesAConfigurationInPlace(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			for i := range test.want {
+				test.want[i].MaxRisk = v1alpha1.CapabilityRiskMedium
+			}
 			var merged []Use
 			for _, l := range test.layers {
 				before := append([]Use(nil), merged...)
@@ -53,6 +56,42 @@ func TestALowerLayerReplacesAConfigurationInPlace(t *testing.T) {
 				t.Errorf("the capabilities are %+v, want %+v", merged, test.want)
 			}
 		})
+	}
+}
+
+// A lower layer takes nothing back that a higher one demands: neither the capability nor its limit of risk.
+func TestALayerCannotMakeACapabilityOptionalOrRiskier(t *testing.T) {
+	yes := true
+	low, high := v1alpha1.CapabilityRiskLow, v1alpha1.CapabilityRiskHigh
+	of := func(optional *bool, risk v1alpha1.CapabilityRisk) []v1alpha1.CapabilityReference {
+		return []v1alpha1.CapabilityReference{{Name: "a", Optional: optional, MaxRisk: risk}}
+	}
+	for name, test := range map[string]struct {
+		above, below []v1alpha1.CapabilityReference
+		want         Use
+	}{
+		"demanded above": {of(nil, low), of(&yes, high), Use{MaxRisk: low}},
+		"demanded below": {of(&yes, high), of(nil, low), Use{MaxRisk: low}},
+		"optional":       {of(&yes, high), of(&yes, high), Use{MaxRisk: high, Optional: true}},
+		"by default":     {of(nil, high), of(&yes, ""), Use{MaxRisk: v1alpha1.CapabilityRiskMedium}},
+	} {
+		test.want.ID = "object/a"
+		if got := Merge(Merge(nil, test.above), test.below); len(got) != 1 || got[0] != test.want {
+			t.Errorf("%s: merged %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+func TestRisksAreOrdered(t *testing.T) {
+	for risk, exceeds := range map[v1alpha1.CapabilityRisk][3]bool{
+		"": {}, v1alpha1.CapabilityRiskLow: {}, v1alpha1.CapabilityRiskMedium: {true}, v1alpha1.CapabilityRiskHigh: {true, true},
+		"Extreme": {true, true, true},
+	} {
+		for i, accepted := range risks {
+			if Exceeds(risk, accepted) != exceeds[i] {
+				t.Errorf("%q exceeds %q: %t", risk, accepted, !exceeds[i])
+			}
+		}
 	}
 }
 
@@ -72,18 +111,22 @@ func TestALargeConfigurationIsLeftOutOfCaches(t *testing.T) {
 	}
 }
 
-// graph has the dependencies of each capability as "a: b c".
-func graph(t *testing.T, lines ...string) func(string) ([]string, bool) {
+// graph has the dependencies of each capability as "a: b c"; "a!" is archived.
+func graph(t *testing.T, lines ...string) Lookup {
 	t.Helper()
-	of := map[string][]string{}
+	of, states := map[string][]Dependency{}, map[string]State{}
 	for _, line := range lines {
 		id, dependencies, _ := strings.Cut(line, ":")
-		of[id] = strings.Fields(dependencies)
+		state := Available
+		if name, archived := strings.CutSuffix(id, "!"); archived {
+			id, state = name, Archived
+		}
+		states[id] = state
+		for _, needed := range strings.Fields(dependencies) {
+			of[id] = append(of[id], Dependency{ID: needed})
+		}
 	}
-	return func(id string) ([]string, bool) {
-		dependencies, known := of[id]
-		return dependencies, known
-	}
+	return func(id string) (State, []Dependency) { return states[id], of[id] }
 }
 
 func uses(ids ...string) []Use {
@@ -118,6 +161,26 @@ func TestDependenciesComeFirst(t *testing.T) {
 		"unknown ones": {
 			selected: uses("a", "x"), graph: []string{"a: x y"},
 			want: Resolution{Uses: uses("a"), Unknown: []Use{{ID: "x"}, {ID: "y", NeededBy: "a"}}},
+		},
+		"an archived one and an unknown one": {
+			selected: uses("a", "b"), graph: []string{"a: x", "b!: c", "c"},
+			want: Resolution{
+				Uses: uses("a"), Unknown: []Use{{ID: "x", NeededBy: "a"}}, Archived: uses("b"),
+			},
+		},
+		"optional ones are left out with what they need, or stay": {
+			selected: []Use{{ID: "a", Optional: true}, {ID: "b", Optional: true}, {ID: "c", Optional: true}, {ID: "d"}},
+			graph:    []string{"a: e f", "b: e", "c!", "d", "e"},
+			want: Resolution{
+				Uses:    []Use{{ID: "e", NeededBy: "b"}, {ID: "b", Optional: true}, {ID: "d"}},
+				LeftOut: []Use{{ID: "a", Optional: true}, {ID: "c", Optional: true}},
+			},
+		},
+		"an optional one that another one needs is not left out": {
+			selected: []Use{{ID: "a"}, {ID: "x", Optional: true}}, graph: []string{"a: x"},
+			want: Resolution{
+				Uses: uses("a"), Unknown: []Use{{ID: "x", NeededBy: "a"}}, LeftOut: []Use{{ID: "x", Optional: true}},
+			},
 		},
 		"a cycle": {
 			selected: uses("z", "a"), graph: []string{"z", "a: b", "b: c", "c: a"},

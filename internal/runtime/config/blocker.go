@@ -16,6 +16,8 @@ const (
 	DependencyAgent Dependency = "agent"
 	// DependencyMCPServer: an MCPServer that a layer names.
 	DependencyMCPServer Dependency = "MCP server"
+	// DependencyCapability: a Capability that a layer names, or that one depends on.
+	DependencyCapability Dependency = "capability"
 	// DependencyHooks: the hooks of the layers.
 	DependencyHooks Dependency = "hooks"
 	// DependencyCapabilities: the capabilities of the layers.

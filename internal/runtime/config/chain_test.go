@@ -305,6 +305,10 @@ func (objects) Agent(context.Context, string) (*v1alpha1.Agent, error) { return 
 
 func (objects) Tool(context.Context, string) (*v1alpha1.Tool, error) { return nil, nil }
 
+func (objects) Capability(context.Context, string) (*v1alpha1.Capability, error) {
+	return nil, nil
+}
+
 func (objects) MCPServer(context.Context, string) (*v1alpha1.MCPServer, error) { return nil, nil }
 
 func (objects) Model(context.Context, string) (*v1alpha1.Model, error) { return nil, nil }

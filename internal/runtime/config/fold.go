@@ -18,9 +18,11 @@ type Effective struct {
 	SystemPrompt string
 	// ModelRef names the Model of the last layer that names one. Empty for none.
 	ModelRef string
-	// Tools are the names of the Tools of all layers, each once, in the order of their first occurrence.
+	// Tools are the names of the Tools of all layers, each once, in the order of their first occurrence, and then those of
+	// their capabilities.
 	Tools []string
-	// MCPServers are the names of the MCPServers of all layers, each once, in the order of their first occurrence.
+	// MCPServers are the names of the MCPServers of all layers, each once, in the order of their first occurrence, and then
+	// those of their capabilities.
 	MCPServers []string
 	// Capabilities are those that the layers name, each once, in the order of their first occurrence.
 	Capabilities []capability.Use

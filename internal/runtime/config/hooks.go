@@ -3,6 +3,7 @@ package config
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -16,27 +17,62 @@ type layered struct {
 	layer     v1alpha1.ConfigLayer
 }
 
-// contribute folds and checks what each layer contributes under its own name. The error is that of the context.
-func (r *Resolved) contribute(ctx context.Context, namespace string, layers []layered) error {
-	r.checkInitialFiles(layers)
-	return r.foldHooks(ctx, namespace, layers)
-}
-
-// foldHooks sets the hooks of all layers, the highest one's first (HOOK-06), and checks whether they can run. The error
-// is that of the context.
-func (r *Resolved) foldHooks(ctx context.Context, namespace string, layers []layered) error {
-	contributions := make([]hook.Contribution, len(layers))
+// fold merges layers, reads the Capabilities that they name, and checks what each contributes under its own name.
+func (r *Resolved) fold(ctx context.Context, source Source, namespace string, layers []layered) error {
+	merged := make([]v1alpha1.ConfigLayer, len(layers))
 	for i, l := range layers {
-		contributions[i] = hook.Contribution{Namespace: l.namespace, Muted: l.layer.DisabledHooks}
-		for j := range l.layer.Hooks {
-			contributions[i].Hooks = append(contributions[i].Hooks, specOf(&l.layer.Hooks[j]))
-		}
+		merged[i] = l.layer
 	}
-	r.Hooks, r.mutedAbove = hook.Finalize(contributions), hook.MutedAbove(contributions)
-	r.invalidHooks = nil
-	if err := r.pinEnd(layers); err != nil {
+	r.Effective = Fold(merged...)
+	if err := r.readCapabilities(ctx, source); err != nil {
 		return err
 	}
+	bundles := r.bundles()
+	r.Effective.addBundles(bundles, layers)
+	r.checkInitialFiles(bundles, layers)
+	if err := r.foldHooks(ctx, namespace, r.contributions(layers, bundles)); err != nil {
+		return err
+	}
+	return r.pinEnd(slices.Concat(bundles, layers))
+}
+
+// contributions are the hooks of all layers, the highest one's first, each behind those of the Capabilities that it
+// brings (PHASE-08). A layer also mutes hooks of these.
+func (r *Resolved) contributions(layers, bundles []layered) []hook.Contribution {
+	var all []hook.Contribution
+	var broughtBy map[string]int
+	if len(bundles) > 0 {
+		broughtBy = r.broughtBy(layers)
+	}
+	add := func(l layered) {
+		if len(l.layer.Hooks) == 0 {
+			return
+		}
+		c := hook.Contribution{Namespace: l.namespace}
+		for i := range l.layer.Hooks {
+			c.Hooks = append(c.Hooks, specOf(&l.layer.Hooks[i]))
+		}
+		all = append(all, c)
+	}
+	for i, l := range layers {
+		if len(l.layer.DisabledHooks) > 0 {
+			all = append(all, hook.Contribution{Namespace: l.namespace, Muted: l.layer.DisabledHooks})
+		}
+		for _, b := range bundles {
+			if broughtBy[b.namespace] == i {
+				add(b)
+			}
+		}
+		add(l)
+	}
+	return all
+}
+
+// foldHooks sets the hooks of all contributions (HOOK-06), and checks whether they can run. The error is that of the
+// context.
+func (r *Resolved) foldHooks(ctx context.Context, namespace string, contributions []hook.Contribution) error {
+	r.Hooks, r.mutedAbove = hook.Finalize(contributions), hook.MutedAbove(contributions)
+	r.invalidHooks = nil
 	for i := range r.Hooks {
 		s := &r.Hooks[i]
 		err := check.Hook(ctx, namespace, s)

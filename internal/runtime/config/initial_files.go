@@ -79,10 +79,20 @@ func isBase64(content string) bool {
 	return err == nil
 }
 
-// checkInitialFiles notes why the initial files of the layers cannot be used.
-func (r *Resolved) checkInitialFiles(layers []layered) {
-	total := int64(0)
-	for _, l := range layers {
+// checkInitialFiles notes why the initial files of the Capabilities and of the layers cannot be used.
+func (r *Resolved) checkInitialFiles(bundles, layers []layered) {
+	total, withFiles := int64(0), 0
+	for _, b := range bundles {
+		if len(b.layer.InitialFiles) > 0 {
+			withFiles++
+		}
+	}
+	if withFiles > maxFileCapabilities {
+		r.fileProblem = fmt.Sprintf("%d Capabilities have initialFiles; the maximum of a Session is %d. Remove some.",
+			withFiles, maxFileCapabilities)
+		return
+	}
+	for _, l := range slices.Concat(bundles, layers) {
 		count, problem := checkFiles(l.layer.InitialFiles)
 		if problem != "" {
 			r.fileProblem = fmt.Sprintf("initialFiles of %s cannot be used: %s Correct them.", l.namespace, problem)

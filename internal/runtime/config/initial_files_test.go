@@ -60,7 +60,7 @@ func TestInitialFilesThatCannotBeThoseOfASession(t *testing.T) {
 				layers = append(layers, layered{"session", *layer})
 			}
 			r := &Resolved{}
-			if err := r.contribute(t.Context(), "ns", layers); err != nil {
+			if err := r.fold(t.Context(), namespaced{}, "ns", layers); err != nil {
 				t.Fatal(err)
 			}
 			reason, message := r.Problem()

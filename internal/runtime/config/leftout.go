@@ -18,13 +18,14 @@ func LeaveOutPrompt(layer *v1alpha1.ConfigLayer) {
 	}
 }
 
-// maxToolName is the length up to which the name of a Tool stays in a cache. No Tool has a name of that length.
+// maxToolName is the length up to which the name of a Tool or an MCPServer stays in a cache. None has a name of that
+// length.
 const maxToolName = 64
 
-// ShortenToolNames cuts names in the lists of Tools that no Tool can have: a cache need not keep them whole to find
-// them missing.
+// ShortenToolNames cuts names in the lists of Tools and MCPServers that none can have: a cache need not keep them whole
+// to find them missing.
 func ShortenToolNames(layer *v1alpha1.ConfigLayer) {
-	lists := [][]v1alpha1.LocalReference{layer.Tools}
+	lists := [][]v1alpha1.LocalReference{layer.Tools, layer.MCPServers}
 	if layer.NetworkAccess != nil {
 		lists = append(lists, layer.NetworkAccess.ExemptTools)
 	}

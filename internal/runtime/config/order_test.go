@@ -17,6 +17,7 @@ type namespaced struct {
 	tools     map[string]*v1alpha1.Tool
 	models    []v1alpha1.Model
 	servers   map[string]*v1alpha1.MCPServer
+	bundles   map[string]*v1alpha1.Capability
 }
 
 func (o namespaced) Harness(_ context.Context, name string) (*v1alpha1.Harness, error) {
@@ -29,6 +30,10 @@ func (o namespaced) Agent(_ context.Context, name string) (*v1alpha1.Agent, erro
 
 func (o namespaced) Tool(_ context.Context, name string) (*v1alpha1.Tool, error) {
 	return o.tools[name], nil
+}
+
+func (o namespaced) Capability(_ context.Context, name string) (*v1alpha1.Capability, error) {
+	return o.bundles[name], nil
 }
 
 func (o namespaced) MCPServer(_ context.Context, name string) (*v1alpha1.MCPServer, error) {

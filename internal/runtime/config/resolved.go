@@ -21,6 +21,8 @@ type Source interface {
 	Agent(ctx context.Context, name string) (*v1alpha1.Agent, error)
 	// Tool returns the Tool of a name.
 	Tool(ctx context.Context, name string) (*v1alpha1.Tool, error)
+	// Capability returns the Capability of a name. Texts of it may be left out.
+	Capability(ctx context.Context, name string) (*v1alpha1.Capability, error)
 	// MCPServer returns the MCPServer of a name. Texts of it may be left out.
 	MCPServer(ctx context.Context, name string) (*v1alpha1.MCPServer, error)
 	// Model returns the Model of a name.
@@ -46,6 +48,9 @@ type Resolved struct {
 	AgentName string
 	// Effective is the merged configuration of the layers.
 	Effective Effective
+	// Objects are the Capabilities that the layers name and that these depend on, by name; nil for one that does not
+	// exist.
+	Objects map[string]*v1alpha1.Capability
 	// Hooks are those of all layers that run, the highest layer's first, each with its id.
 	Hooks []hook.Spec
 	// EndHooks are those of Hooks that run at the end of the Session, in the form in which its status keeps them.
@@ -63,6 +68,10 @@ type Resolved struct {
 	// Model.
 	Part bool
 
+	// self is the Capability whose part this is; nil for none.
+	self *v1alpha1.Capability
+	// tooManyObjects reports whether there are more Capabilities than a Session may have.
+	tooManyObjects bool
 	// mutedAbove are the ids of hooks that a layer disables without effect.
 	mutedAbove []string
 	// invalidHooks are why hooks cannot run, and what to do.
@@ -77,7 +86,7 @@ type Resolved struct {
 // merged layers name. A missing object is not an error; Problem and Blocker report it.
 func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Resolved, error) {
 	r := &Resolved{HarnessName: session.Spec.HarnessRef.Name}
-	folded, err := r.readChain(ctx, source)
+	err := r.readChain(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -86,17 +95,13 @@ func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Re
 		if r.Agent, err = source.Agent(ctx, ref.Name); err != nil {
 			return nil, err
 		}
-		if r.Agent != nil {
-			folded = append(folded, r.Agent.Spec.ConfigLayer)
-		}
 	}
-	r.Effective = Fold(append(folded, session.Spec.ConfigLayer)...)
 	layers := r.layers()
 	if r.Agent != nil {
 		layers = append(layers, layered{hook.AgentLayer(r.Agent.Name), r.Agent.Spec.ConfigLayer})
 	}
 	layers = append(layers, layered{hook.SessionLayer, session.Spec.ConfigLayer})
-	if err := r.contribute(ctx, session.Namespace, layers); err != nil {
+	if err := r.fold(ctx, source, session.Namespace, layers); err != nil {
 		return nil, err
 	}
 	if r.Models, err = source.Models(ctx); err != nil {
@@ -107,8 +112,8 @@ func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Re
 
 // ResolveAgent reads the objects that the layer of an Agent names, as Resolve does for a Session.
 func ResolveAgent(ctx context.Context, source Source, agent *v1alpha1.Agent) (*Resolved, error) {
-	r := &Resolved{Part: true, AgentName: agent.Name, Agent: agent, Effective: Fold(agent.Spec.ConfigLayer)}
-	err := r.contribute(ctx, agent.Namespace, []layered{{hook.AgentLayer(agent.Name), agent.Spec.ConfigLayer}})
+	r := &Resolved{Part: true, AgentName: agent.Name, Agent: agent}
+	err := r.fold(ctx, source, agent.Namespace, []layered{{hook.AgentLayer(agent.Name), agent.Spec.ConfigLayer}})
 	if err != nil {
 		return nil, err
 	}
@@ -121,12 +126,10 @@ func ResolveAgent(ctx context.Context, source Source, agent *v1alpha1.Agent) (*R
 // ResolveHarness reads the ancestors of a Harness and the objects that the chain names, as Resolve does for a Session.
 func ResolveHarness(ctx context.Context, source Source, leaf *v1alpha1.Harness) (*Resolved, error) {
 	r := &Resolved{Part: true, HarnessName: leaf.Name, Harness: leaf}
-	folded, err := r.readChain(ctx, source)
-	if err != nil {
+	if err := r.readChain(ctx, source); err != nil {
 		return nil, err
 	}
-	r.Effective = Fold(folded...)
-	if err := r.contribute(ctx, leaf.Namespace, r.layers()); err != nil {
+	if err := r.fold(ctx, source, leaf.Namespace, r.layers()); err != nil {
 		return nil, err
 	}
 	if err := r.readModel(ctx, source); err != nil {
@@ -135,8 +138,8 @@ func ResolveHarness(ctx context.Context, source Source, leaf *v1alpha1.Harness) 
 	return r, r.readTools(ctx, source)
 }
 
-// readChain reads the Harness, if it is not known, and its ancestors. It returns their layers from the root on.
-func (r *Resolved) readChain(ctx context.Context, source Source) ([]v1alpha1.ConfigLayer, error) {
+// readChain reads the Harness, if it is not known, and its ancestors.
+func (r *Resolved) readChain(ctx context.Context, source Source) error {
 	var readErr error
 	leaf := r.Harness
 	r.Chain, r.ChainError = Chain(r.HarnessName, func(name string) *v1alpha1.Harness {
@@ -150,16 +153,14 @@ func (r *Resolved) readChain(ctx context.Context, source Source) ([]v1alpha1.Con
 		return harness
 	})
 	if readErr != nil {
-		return nil, readErr
+		return readErr
 	}
-	var layers []v1alpha1.ConfigLayer
 	for _, harness := range r.Chain {
-		layers = append(layers, harness.Spec.ConfigLayer)
 		if harness.Name == r.HarnessName {
 			r.Harness = harness
 		}
 	}
-	return layers, nil
+	return nil
 }
 
 // layers are those of the Harnesses, with the namespaces of their hooks.
@@ -219,6 +220,9 @@ func (r *Resolved) Blocker() *Blocker {
 	}
 	if _, problem := r.hookProblem(); problem != "" {
 		return &Blocker{Dependency: DependencyHooks, State: DependencyInvalid, Problem: problem}
+	}
+	if b := r.objectBlocker(); b != nil {
+		return b
 	}
 	if _, problem := r.capabilityProblem(); problem != "" {
 		return &Blocker{Dependency: DependencyCapabilities, State: DependencyInvalid, Problem: problem}
@@ -336,11 +340,11 @@ func (r *Resolved) ModelNotFound(controls *v1alpha1.TurnControls) string {
 // Notes returns remarks that do not prevent the Session's use but may surprise its user: several Models are the
 // default, or the Model cannot be called and its fallbacks are.
 func (r *Resolved) Notes() []string {
+	notes := r.optionalNotes()
 	model, ok := r.Model(nil)
 	if !ok {
-		return nil
+		return notes
 	}
-	var notes []string
 	if others := r.otherDefaults(model); r.Effective.ModelRef == "" && len(others) > 0 {
 		notes = append(notes, fmt.Sprintf("Model %q is the default, as the newest of %d Models annotated with %s: "+
 			"\"true\"; another one is %q.",

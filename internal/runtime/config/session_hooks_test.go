@@ -19,7 +19,7 @@ func sessionHook(name string, event v1alpha1.HookEvent, expression string) v1alp
 func folded(t *testing.T, layers ...layered) *Resolved {
 	t.Helper()
 	r := &Resolved{Harness: &v1alpha1.Harness{}}
-	if err := r.foldHooks(context.Background(), "ns", layers); err != nil {
+	if err := r.fold(context.Background(), namespaced{}, "ns", layers); err != nil {
 		t.Fatal(err)
 	}
 	return r

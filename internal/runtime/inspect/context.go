@@ -118,10 +118,13 @@ func Of(session *v1alpha1.Session, resolved *config.Resolved, messages []event.M
 func capabilitiesOf(resolved *config.Resolved) []Capability {
 	var all []Capability
 	for _, use := range resolved.Capabilities().Uses {
-		registered, _ := builtin.Find(use.ID)
-		all = append(all, Capability{
-			Use: use, Description: registered.Description, Risk: string(registered.Risk),
-		})
+		c := Capability{Use: use, Risk: string(resolved.RiskOf(use.ID))}
+		if name, ok := capability.ObjectName(use.ID); ok {
+			c.Description = resolved.Objects[name].Spec.Description
+		} else if registered, ok := builtin.Find(use.ID); ok {
+			c.Description = registered.Description
+		}
+		all = append(all, c)
 	}
 	return all
 }

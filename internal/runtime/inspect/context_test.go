@@ -28,6 +28,10 @@ func (o objects) Tool(_ context.Context, name string) (*v1alpha1.Tool, error) {
 	return o.tools[name], nil
 }
 
+func (o objects) Capability(context.Context, string) (*v1alpha1.Capability, error) {
+	return nil, nil
+}
+
 func (o objects) MCPServer(context.Context, string) (*v1alpha1.MCPServer, error) { return nil, nil }
 
 func (o objects) Model(context.Context, string) (*v1alpha1.Model, error) { return nil, nil }

@@ -112,7 +112,7 @@ func systemPrompt(p Prompts, fences bool) string {
 	}
 	var blocks []string
 	for _, c := range p.Capabilities {
-		blocks = append(blocks, fmt.Sprintf("<capability id=%q>\n%s\n</capability>", c.ID, c.Text))
+		blocks = append(blocks, capabilityBlock(c))
 	}
 	switch {
 	case p.Layers == "":
@@ -132,6 +132,21 @@ func systemPrompt(p Prompts, fences bool) string {
 		))
 	}
 	return strings.Join(blocks, "\n\n")
+}
+
+// capabilityBlock is what a capability adds: its text, and the configuration that the model is shown.
+func capabilityBlock(c capability.Prompt) string {
+	if leftout.Is(c.Text) {
+		panic("the prompt of a capability is used before it is read")
+	}
+	var parts []string
+	if c.Text != "" {
+		parts = append(parts, c.Text)
+	}
+	if c.Config != "" {
+		parts = append(parts, "<config>\n"+c.Config+"\n</config>")
+	}
+	return fmt.Sprintf("<capability id=%q>\n%s\n</capability>", c.ID, strings.Join(parts, "\n\n"))
 }
 
 // definitions are the tools that are offered to the model.

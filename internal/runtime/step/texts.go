@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -38,6 +40,10 @@ func wholeConfig(ctx context.Context, c turnstate.Config) (turnstate.Config, err
 		}
 		c.Effective.SystemPrompt = prompt
 	}
+	var err error
+	if c.Prompts, err = wholePrompts(ctx, c); err != nil {
+		return c, err
+	}
 	c.Tools = slices.Clone(c.Tools)
 	servers := map[string]map[string]definition.RemoteTexts{}
 	for i, d := range c.Tools {
@@ -47,7 +53,6 @@ func wholeConfig(ctx context.Context, c turnstate.Config) (turnstate.Config, err
 		if remote := d.Remote(); remote != nil {
 			texts := servers[remote.Server.Name]
 			if texts == nil {
-				var err error
 				if texts, err = c.Texts.Remote(ctx, remote.Server); err != nil {
 					return c, fmt.Errorf("reading the tools of MCPServer %s: %w", remote.Server.Name, err)
 				}
@@ -64,6 +69,23 @@ func wholeConfig(ctx context.Context, c turnstate.Config) (turnstate.Config, err
 		c.Tools[i] = definition.Of(read)
 	}
 	return c, nil
+}
+
+// wholePrompts returns the prompts of the capabilities with their texts.
+func wholePrompts(ctx context.Context, c turnstate.Config) ([]capability.Prompt, error) {
+	prompts := slices.Clone(c.Prompts)
+	for i, p := range prompts {
+		name, ok := capability.ObjectName(p.ID)
+		if !ok || !leftout.Is(p.Text) {
+			continue
+		}
+		text, err := c.Texts.CapabilityPrompt(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the prompt of Capability %s: %w", name, err)
+		}
+		prompts[i].Text = strings.TrimSpace(text)
+	}
+	return prompts, nil
 }
 
 // InitialFiles returns a function that reads the files that the Session begins with; nil if it begins without files.

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/prompt"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
@@ -33,6 +35,11 @@ type shelf struct {
 func (s *shelf) Prompt(context.Context) (string, error) {
 	s.reads++
 	return s.prompt, s.err
+}
+
+func (s *shelf) CapabilityPrompt(_ context.Context, name string) (string, error) {
+	s.reads++
+	return "Prompt of " + name + ". ", s.err
 }
 
 func (s *shelf) InitialFiles(context.Context) ([]v1alpha1.InitialFile, error) {
@@ -76,6 +83,7 @@ func largeConfig(t *testing.T) (turnstate.Config, *shelf) {
 	}
 	layer := v1alpha1.ConfigLayer{SystemPrompt: s.prompt}
 	config.LeaveOutPrompt(&layer)
+	c.Prompts = []capability.Prompt{{ID: "object/notes", Text: leftout.Mark(3<<10, ""), Config: "{}"}}
 	c.Effective.SystemPrompt = config.Fold(layer).SystemPrompt
 	cached := work.DeepCopy()
 	definition.LeaveOut(cached)
@@ -100,13 +108,16 @@ func TestAModelIsCalledWithTheTextsThatWereLeftOut(t *testing.T) {
 	turn, closed := b.reason(newTurn("demo-1"), c)
 	asked := b.asked[0]
 	description := asked.Tools[0].Description
-	if !strings.HasPrefix(asked.SystemPrompt, s.prompt) || description != s.tools["work"].Spec.Description ||
+	if !strings.Contains(asked.SystemPrompt, s.prompt) || description != s.tools["work"].Spec.Description ||
 		len(script) != 64<<10 {
 		t.Errorf("the model reads %d bytes of the prompt, and %d of the Tool; its script has %d",
 			len(asked.SystemPrompt), len(description), len(script))
 	}
-	if s.reads != 3 {
-		t.Errorf("%d reads, want 3", s.reads)
+	if !strings.HasPrefix(asked.SystemPrompt, "<capability id=\"object/notes\">\nPrompt of notes.\n\n<config>") {
+		t.Errorf("the prompt begins with %.80q", asked.SystemPrompt)
+	}
+	if s.reads != 4 {
+		t.Errorf("%d reads, want 4", s.reads)
 	}
 	var pinned v1alpha1.ToolCall
 	definition.Of(s.tools["work"]).Pin(&pinned)
@@ -136,7 +147,7 @@ func TestTheTextsThatWereLeftOutCountAsMemoryOfTheCall(t *testing.T) {
 	turn := newTurn("demo-1")
 	before := CallBytes(turn, 0)
 	turn.ConfigBytes = c.LeftOutBytes()
-	want := int64(len(s.prompt) + len(s.tools["work"].Spec.Description))
+	want := int64(3<<10 + len(s.prompt) + len(s.tools["work"].Spec.Description))
 	if got := CallBytes(turn, 0) - before; got < 8*want || got > 9*want {
 		t.Errorf("the call needs %d bytes more for texts of %d", got, want)
 	}

@@ -43,6 +43,8 @@ type Config struct {
 type Texts interface {
 	// Prompt returns the system prompt of all layers.
 	Prompt(ctx context.Context) (string, error)
+	// CapabilityPrompt returns the system prompt of a Capability.
+	CapabilityPrompt(ctx context.Context, name string) (string, error)
 	// InitialFiles returns the initial files of all layers, with their contents.
 	InitialFiles(ctx context.Context) ([]v1alpha1.InitialFile, error)
 	// Tool returns a Tool as it is now.
@@ -88,6 +90,9 @@ func (c Config) Models() []*v1alpha1.Model {
 // LeftOutBytes is the size of the texts that a model call has yet to read of the configuration.
 func (c Config) LeftOutBytes() int64 {
 	n := leftout.Bytes(c.Effective.SystemPrompt)
+	for _, p := range c.Prompts {
+		n += leftout.Bytes(p.Text)
+	}
 	for _, d := range c.Tools {
 		n += d.LeftOutBytes()
 	}

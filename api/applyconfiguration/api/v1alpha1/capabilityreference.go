@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
@@ -14,9 +15,21 @@ type CapabilityReferenceApplyConfiguration struct {
 	// builtin is the name of a capability that is part of the manager: current_time, session_file_system,
 	// stateless_todo_list or web_fetch.
 	Builtin *string `json:"builtin,omitempty"`
+	// name of a Capability in the same namespace.
+	Name *string `json:"name,omitempty"`
 	// config is the configuration of the capability, an object of at most 2048 bytes. current_time has timezone, the
-	// time zone that it uses where a call names none; the others have no configuration.
+	// time zone that it uses where a call names none; the other built-in ones have no configuration. That of a
+	// Capability must match its configSchema, and the model is shown it.
 	Config *v1.JSON `json:"config,omitempty"`
+	// optional lets Turns run without the capability while it, or one that it depends on, does not exist or is archived.
+	// It is not for a capability that brings hooks. A capability is optional only if every layer that names it sets it.
+	// Default: false.
+	Optional *bool `json:"optional,omitempty"`
+	// maxRisk is the highest risk that the capability may have: Low, Medium (default) or High. While it has a higher one,
+	// it is not used, and Turns wait. A user who sets High needs the verb assign-high-risk on
+	// capabilities.capstan.dev/NAME for a built-in capability, and on capabilities.capstan.dev/object/NAME for a
+	// Capability.
+	MaxRisk *apiv1alpha1.CapabilityRisk `json:"maxRisk,omitempty"`
 }
 
 // CapabilityReferenceApplyConfiguration constructs a declarative configuration of the CapabilityReference type for use with
@@ -33,10 +46,34 @@ func (b *CapabilityReferenceApplyConfiguration) WithBuiltin(value string) *Capab
 	return b
 }
 
+// WithName sets the Name field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Name field is set to the value of the last call.
+func (b *CapabilityReferenceApplyConfiguration) WithName(value string) *CapabilityReferenceApplyConfiguration {
+	b.Name = &value
+	return b
+}
+
 // WithConfig sets the Config field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Config field is set to the value of the last call.
 func (b *CapabilityReferenceApplyConfiguration) WithConfig(value v1.JSON) *CapabilityReferenceApplyConfiguration {
 	b.Config = &value
+	return b
+}
+
+// WithOptional sets the Optional field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Optional field is set to the value of the last call.
+func (b *CapabilityReferenceApplyConfiguration) WithOptional(value bool) *CapabilityReferenceApplyConfiguration {
+	b.Optional = &value
+	return b
+}
+
+// WithMaxRisk sets the MaxRisk field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxRisk field is set to the value of the last call.
+func (b *CapabilityReferenceApplyConfiguration) WithMaxRisk(value apiv1alpha1.CapabilityRisk) *CapabilityReferenceApplyConfiguration {
+	b.MaxRisk = &value
 	return b
 }

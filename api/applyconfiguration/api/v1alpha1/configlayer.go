@@ -22,8 +22,9 @@ type ConfigLayerApplyConfiguration struct {
 	Tools []LocalReferenceApplyConfiguration `json:"tools,omitempty"`
 	// mcpServers lists the MCPServers whose tools the model may call. Layers add up, and at most 32 may be named together.
 	MCPServers []LocalReferenceApplyConfiguration `json:"mcpServers,omitempty"`
-	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call. Layers
-	// add up. A capability that is named twice counts once, with the config of the lower layer.
+	// capabilities lists the capabilities of the Session. Each adds its tools to those that the model may call, and a
+	// Capability whatever else it has. Layers add up. A capability that is named twice counts once, with the config of the
+	// lower layer and the lower maxRisk.
 	Capabilities []CapabilityReferenceApplyConfiguration `json:"capabilities,omitempty"`
 	// hooks run at events of Sessions and Turns, such as messages and tool calls. Those of all layers run, the root
 	// Harness's first. Commands, expressions and certificates have at most 32768 bytes together. A user who sets hooks

@@ -13,7 +13,8 @@ import (
 // Hook is a program that runs at an event of a Session or a Turn. It looks at a message, a tool call or its result, and
 // can rewrite or block it. Of the start and the end of a Session, and of the end of a Turn, it is only informed.
 type HookApplyConfiguration struct {
-	// name of the hook, unique in the object. Its id is harness/HARNESS:NAME, agent/AGENT:NAME or session:NAME.
+	// name of the hook, unique in the object. Its id is harness/HARNESS:NAME, agent/AGENT:NAME, session:NAME, or
+	// object/CAPABILITY:NAME.
 	Name *string `json:"name,omitempty"`
 	// event at which the hook runs: SessionStart, SessionEnd, UserPromptSubmit, PreToolUse, PostToolUse or TurnEnd.
 	Event *apiv1alpha1.HookEvent `json:"event,omitempty"`

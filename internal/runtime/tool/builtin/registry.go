@@ -23,7 +23,7 @@ type Capability struct {
 	// Description is for people.
 	Description string
 	// Risk of the capability; empty for Low.
-	Risk Risk
+	Risk v1alpha1.CapabilityRisk
 	// DependsOn are the names of the capabilities that a Session has with this one.
 	DependsOn []string
 	// ConfigSchema is a JSON Schema of the configuration. Without one the capability has no configuration.
@@ -36,16 +36,6 @@ type Capability struct {
 	// with ConfigSchema.
 	Configure func(config []byte) ([]Tool, error)
 }
-
-// Risk is how much harm a capability can do.
-type Risk string
-
-const (
-	// RiskLow: it reads and writes nothing outside of the Session.
-	RiskLow Risk = "Low"
-	// RiskMedium: it reads what is outside of the Session.
-	RiskMedium Risk = "Medium"
-)
 
 // Tool is a built-in tool (TOOL-01, TOOL-06).
 type Tool struct {
@@ -135,7 +125,7 @@ func init() {
 // Register adds a capability, or replaces the one of the same name (TOOL-04).
 func Register(c Capability) {
 	if c.Risk == "" {
-		c.Risk = RiskLow
+		c.Risk = v1alpha1.CapabilityRiskLow
 	}
 	r := registered{Capability: c, definitions: c.define(c.Tools, "")}
 	registry.Lock()

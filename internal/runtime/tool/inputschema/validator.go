@@ -76,6 +76,14 @@ func (v *Validator) CheckSchema(schema []byte) error {
 	return Check(schema)
 }
 
+// Usable returns why a schema cannot be used, as Check does, and keeps what it has compiled.
+func (v *Validator) Usable(schema []byte) error {
+	if len(schema) == 0 {
+		return nil
+	}
+	return v.get(schema).err
+}
+
 // Validate checks arguments against a schema. Blank arguments stand for {}; without a schema every object is accepted.
 // The text of an error is for the model: the position and the problem, at most MaxErrorBytes, the same each time.
 func (v *Validator) Validate(schema []byte, arguments string) error {

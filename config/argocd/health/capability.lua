@@ -1,0 +1,22 @@
+-- The health of a Capability, for Argo CD. Its condition is Ready.
+local health = { status = "Progressing", message = "Waiting for the manager." }
+local status = obj.status
+if status == nil or status.conditions == nil then
+  return health
+end
+if status.observedGeneration ~= nil and status.observedGeneration ~= obj.metadata.generation then
+  health.message = "Waiting for the manager to see this generation."
+  return health
+end
+for _, condition in ipairs(status.conditions) do
+  if condition.type == "Ready" then
+    health.message = condition.message
+    if condition.status == "True" then
+      health.status = "Healthy"
+    elseif condition.reason == "Archived" then
+      -- A user archived it on purpose, and only a user can activate it again.
+      health.status = "Suspended"
+    end
+  end
+end
+return health
