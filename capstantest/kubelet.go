@@ -2,9 +2,9 @@ package capstantest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
@@ -161,7 +162,7 @@ func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, c
 		// A failure here is obsolete: the pod is gone already.
 		_ = injected()
 	}
-	end, ok := p.endingOf(c, call, timeoutOf(job))
+	end, ok := p.endingOf(c, job, call)
 	if !ok {
 		return
 	}
@@ -181,7 +182,7 @@ func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, c
 
 // endingOf returns the end of a container. There is none if the container is not observed any more, or if the node does
 // not report it.
-func (p *player) endingOf(c *container, call Call, timeout time.Duration) (ending, bool) {
+func (p *player) endingOf(c *container, job *batchv1.Job, call Call) (ending, bool) {
 	switch c.fault {
 	case OOMKilled:
 		return ending{exit: 137, reason: "OOMKilled"}, true
@@ -192,18 +193,19 @@ func (p *player) endingOf(c *container, call Call, timeout time.Duration) (endin
 	case NodeLost:
 		return ending{lost: true}, true
 	default:
-		return p.await(c, call, timeout)
+		return p.await(c, job, call)
 	}
 }
 
 // await waits until the tool ends, its time is over, or the container is stopped.
-func (p *player) await(c *container, call Call, timeout time.Duration) (ending, bool) {
+func (p *player) await(c *container, job *batchv1.Job, call Call) (ending, bool) {
+	timeout := timeoutOf(job)
 	done := make(chan ending, 1)
 	toolCtx, stopTool := context.WithCancel(c.ctx)
 	defer stopTool()
 	if c.fault == "" || c.fault == OutputLost {
 		call.Context = toolCtx
-		go func() { done <- reported(p.run(call)) }()
+		go func() { done <- p.runWithFiles(job, call) }()
 	}
 	deadline := make(chan struct{})
 	if timeout > 0 {
@@ -319,9 +321,39 @@ func (p *player) containerOf(uid types.UID) *container {
 	return p.containers[uid]
 }
 
-// reported is the end of a tool that has ended by itself.
-func reported(stdout, stderr string, exit int) ending {
-	return reportOf(result.ReportOf(stdout, stderr, exit))
+// runWithFiles is the end of a tool that has ended by itself. It gets the files of its Job, and returns those that it
+// has created or changed.
+func (p *player) runWithFiles(job *batchv1.Job, call Call) ending {
+	settings := settingsOf(job)
+	var inputs *result.Files
+	if text, shares := job.Spec.Template.Annotations[v1alpha1.AnnotationFiles]; shares {
+		var err error
+		if inputs, err = result.DecodeInputs(text); err != nil {
+			return reportOf(result.Report{
+				Outcome: result.StartError, Exit: result.ExitLauncher, Stderr: err.Error(),
+			})
+		}
+		call.Files = inputs.Contents()
+	}
+	stdout, stderr, exit := p.run(call)
+	report := result.ReportOf(stdout, stderr, exit)
+	var files *result.Files
+	if inputs != nil {
+		var outputs []string
+		// The manager writes a list of paths.
+		_ = json.Unmarshal([]byte(settings[result.EnvOutputs]), &outputs)
+		files = inputs.Returned(call.Files, outputs)
+	}
+	return reportOf(report.WithFiles(files, stdout, settings[result.EnvKeepOutput] != ""))
+}
+
+// settingsOf are the variables of the container of a Job.
+func settingsOf(job *batchv1.Job) map[string]string {
+	settings := map[string]string{}
+	for _, v := range job.Spec.Template.Spec.Containers[0].Env {
+		settings[v.Name] = v.Value
+	}
+	return settings
 }
 
 func timedOut() ending {

@@ -35,6 +35,8 @@ const (
 	AnnotationFingerprint = "capstan.dev/fingerprint"
 	// AnnotationArguments is on every tool pod: the model's arguments, byte for byte, at most 96 KiB.
 	AnnotationArguments = "capstan.dev/arguments"
+	// AnnotationFiles is on the pod of a tool that gets files of its Session: these files.
+	AnnotationFiles = "capstan.dev/files"
 	// AnnotationReleasedAt is on the pods of AtMostOnce calls whose scheduling gate was removed: the time of the
 	// removal, in RFC 3339. Their start timeout counts from it.
 	AnnotationReleasedAt = "capstan.dev/released-at"

@@ -250,6 +250,8 @@ const (
 	ToolCallReasonInvalidArguments = "InvalidArguments"
 	// ToolCallReasonArgumentsTooLarge: the arguments are larger than a request's URL can be.
 	ToolCallReasonArgumentsTooLarge = "ArgumentsTooLarge"
+	// ToolCallReasonFilesTooLarge: the files that the tool gets are larger than a call can have.
+	ToolCallReasonFilesTooLarge = "FilesTooLarge"
 	// ToolCallReasonSecretUnusable: a Secret for a header does not exist, lacks the key, holds no valid header, or is
 	// bound to other hosts.
 	ToolCallReasonSecretUnusable = "SecretUnusable"

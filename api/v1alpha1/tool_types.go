@@ -146,6 +146,9 @@ type JobTool struct {
 	// resources of the container. Default: requests 10m CPU and 32Mi memory, limits 1 CPU and 256Mi memory.
 	// +optional
 	Resources *JobResources `json:"resources,omitempty"`
+	// files that the container gets from the Session and that the Session gets from it.
+	// +optional
+	Files *JobFiles `json:"files,omitempty"`
 	// timeout of one run, counted from the start of the container, 1s to 24h. Default 5m.
 	// +optional
 	// +kubebuilder:default="5m"
@@ -164,6 +167,35 @@ type JobTool struct {
 	// +kubebuilder:validation:Type=string
 	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
 }
+
+// JobFiles are the files that a tool shares with the Session, below /workspace in its container, which is also its
+// working directory. A path is the same in both places: /workspace/a.txt in the container is the file /a.txt of the
+// Session. A path of a directory stands for all files in it.
+// +kubebuilder:validation:XValidation:rule="has(self.inputs) || has(self.outputs)",message="at least one of inputs and outputs must be set."
+type JobFiles struct {
+	// inputs are copied into the container before the command starts: at most 128 files with 128 KiB together. If there
+	// are more, the call is not executed. A path that does not exist is left out.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Inputs []JobFilePath `json:"inputs,omitempty"`
+	// outputs are copied to the Session when the command has succeeded, if it has created or changed them: at most 128
+	// files with 1 MiB together. The result of the call names those that are not copied, such as one that was changed in
+	// the Session meanwhile. Nothing is deleted in the Session.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Outputs []JobFilePath `json:"outputs,omitempty"`
+}
+
+// JobFilePath is the path of a file or a directory of a Session; / stands for all files.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=511
+// +kubebuilder:validation:Pattern=`^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$`
+// +kubebuilder:validation:XValidation:rule="!self.matches('(^|/)[.][.]?(/|$)')",message="path must not have . or .. as a name."
+type JobFilePath string
 
 // JobResources are the compute resources of a tool's container.
 // +kubebuilder:validation:XValidation:rule="!has(self.requests) || self.requests.all(name, !string(self.requests[name]).startsWith('-'))",message="requests must not be negative."

@@ -7,6 +7,7 @@ import (
 	"github.com/capstan-dev/capstan/capstantest/job"
 	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
@@ -43,5 +44,15 @@ func (b *builder) jobs(ctx context.Context, j inprocess.Job) (result.Report, boo
 	if run == nil {
 		return result.Report{}, false
 	}
-	return result.ReportOf(run(callOf(ctx, j))), true
+	call := callOf(ctx, j)
+	if j.Inputs != nil {
+		call.Files = j.Inputs.Contents()
+	}
+	stdout, stderr, exit := run(call)
+	report := result.ReportOf(stdout, stderr, exit)
+	var files *result.Files
+	if j.Inputs != nil {
+		files = j.Inputs.Returned(call.Files, jobspec.Outputs(j.Tool.Spec.Job))
+	}
+	return report.WithFiles(files, stdout, j.KeepsOutput), true
 }

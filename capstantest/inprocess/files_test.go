@@ -98,3 +98,56 @@ spec:
 		t.Errorf("writing: %s", turn.Status.Output)
 	}
 }
+
+// coding is a Session with files, and a tool that gets them and returns others.
+const coding = `
+apiVersion: capstan.dev/v1alpha1
+kind: Harness
+metadata: {name: base}
+spec: {}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: demo}
+spec: {harnessRef: {name: base}, capabilities: [{builtin: session_file_system}], tools: [{name: build}]}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: build}
+spec:
+  description: Builds.
+  inputSchema: {type: object}
+  job: {image: example.org/build:1, command: [/build], files: {inputs: [/a], outputs: [/bin]}}
+`
+
+func TestAFunctionGetsFilesAndReturnsOthers(t *testing.T) {
+	script := fileScript()
+	script.Response.Text += "{{tool:build}}"
+	script.ToolCalls.Conditional = append(script.ToolCalls.Conditional,
+		v1alpha1.SimulatedRule{
+			Contains: "build", Sequence: []v1alpha1.SimulatedStep{{Calls: []v1alpha1.SimulatedToolCall{{Name: "build"}}}},
+		},
+		v1alpha1.SimulatedRule{
+			Contains: "look", Sequence: []v1alpha1.SimulatedStep{{Calls: []v1alpha1.SimulatedToolCall{
+				{Name: "read_file", Arguments: &v1alpha1.JSON{Raw: []byte(`{"path": "/bin/a"}`)}},
+			}}},
+		})
+	long := strings.Repeat("built\n", 20_000)
+	r, err := inprocess.New(t.Context(), inprocess.WithYAML(coding), inprocess.WithSimulation(script),
+		inprocess.WithTool("build", func(call inprocess.Call) (string, string, int) {
+			call.Files["/bin/a"] = append([]byte("built of "), call.Files["/a"]...)
+			call.Files["/elsewhere"] = []byte("x")
+			return long, "", 0
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, r, message("demo-1", "write"))
+	turn := run(t, r, message("demo-2", "build"))
+	if len(turn.Status.ToolCalls) != 1 || turn.Status.ToolCalls[0].State != v1alpha1.ToolCallStateSucceeded {
+		t.Fatalf("the call ends with %+v", turn.Status.ToolCalls)
+	}
+	if turn := run(t, r, message("demo-3", "look")); !strings.Contains(turn.Status.Output, `"content":"built of kept"`) {
+		t.Errorf("reading: %s", turn.Status.Output)
+	}
+}

@@ -23,6 +23,9 @@ type Call struct {
 	IdempotencyKey string
 	// Locale of the response to the user: CAPSTAN_LOCALE of a container. Empty for none.
 	Locale string
+	// Files are those that the tool gets from its Session, by path (job.files.inputs of the Tool). The function adds and
+	// changes those that it returns (job.files.outputs). Nil for a Tool that shares no files.
+	Files map[string][]byte
 	// Context ends when the tool is stopped: its pod is deleted, the Turn has ended, or its timeout has passed. A
 	// capstantest.Match gets none.
 	Context context.Context //nolint:containedctx // It is the life of this one call, as that of an http.Request.

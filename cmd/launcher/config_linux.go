@@ -17,6 +17,12 @@ type config struct {
 	timeout time.Duration
 	// scalars are the names of the arguments that get a variable.
 	scalars []string
+	// filesFile has the files that the tool gets, which are put into filesRoot; both are empty for a tool that shares no
+	// files. outputs are the paths of those that it returns.
+	filesFile, filesRoot string
+	outputs              []string
+	// keepOutput reports whether an output that is longer than a result is returned whole.
+	keepOutput bool
 }
 
 // readConfig reads the launcher's variables from an environment. The messageFile is set even when there is an error.
@@ -30,6 +36,9 @@ func readConfig(environment []string) (config, error) {
 		argumentsFile: values[result.EnvArgumentsFile],
 		markFile:      values[result.EnvStartMark],
 		messageFile:   values[result.EnvMessageFile],
+		filesFile:     values[result.EnvFilesFile],
+		filesRoot:     values[result.EnvFilesRoot],
+		keepOutput:    values[result.EnvKeepOutput] != "",
 	}
 	required := []string{result.EnvArgumentsFile, result.EnvStartMark, result.EnvMessageFile}
 	for _, name := range required {
@@ -42,9 +51,11 @@ func readConfig(environment []string) (config, error) {
 		return c, fmt.Errorf("invalid variable %s: %q is not a positive duration", result.EnvTimeout,
 			values[result.EnvTimeout])
 	}
-	if scalars := values[result.EnvScalars]; scalars != "" {
-		if err := json.Unmarshal([]byte(scalars), &c.scalars); err != nil {
-			return c, fmt.Errorf("invalid variable %s: not a list of names: %w", result.EnvScalars, err)
+	for variable, into := range map[string]*[]string{result.EnvScalars: &c.scalars, result.EnvOutputs: &c.outputs} {
+		if list := values[variable]; list != "" {
+			if err := json.Unmarshal([]byte(list), into); err != nil {
+				return c, fmt.Errorf("invalid variable %s: not a list of names: %w", variable, err)
+			}
 		}
 	}
 	return c, nil

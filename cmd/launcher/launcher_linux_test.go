@@ -184,7 +184,7 @@ func (tr *trial) result(e ending) string {
 	if e.message.Result != nil {
 		return *e.message.Result
 	}
-	text, err := e.message.ReadLog(strings.NewReader(e.log))
+	text, _, err := e.message.ReadLog(strings.NewReader(e.log))
 	if err != nil {
 		tr.t.Fatalf("the result is not in the log: %v\nmessage: %s", err, e.raw)
 	}

@@ -81,7 +81,11 @@ func execute(
 		return notStarted(&startError{result.ExitLauncher, err})
 	}
 	defer stdin.Close()
-	out, err := newOutput()
+	files, err := openWorkspace(conf)
+	if err != nil {
+		return notStarted(&startError{result.ExitLauncher, err})
+	}
+	out, err := newOutput(conf.keepOutput)
 	if err != nil {
 		return notStarted(&startError{result.ExitLauncher, err})
 	}
@@ -90,8 +94,8 @@ func execute(
 		return result.Report{Outcome: result.Terminated, Exit: result.ExitTerminated}
 	default:
 	}
-	files := []uintptr{stdin.Fd(), uintptr(out.stdout.writer), uintptr(out.stderr.writer)}
-	tool, failure := startProcess(command, toolEnvironment(environment, arguments, conf.scalars), files)
+	streams := []uintptr{stdin.Fd(), uintptr(out.stdout.writer), uintptr(out.stderr.writer)}
+	tool, failure := startProcess(command, toolEnvironment(environment, arguments, conf.scalars), streams)
 	if failure != nil {
 		return notStarted(failure)
 	}
@@ -99,7 +103,7 @@ func execute(
 	report := await(tool, out, begin.Add(conf.timeout), stop)
 	tool.killAll(time.Now().Add(killGrace))
 	out.finish(time.Now().Add(killGrace))
-	return complete(report, out)
+	return complete(report, out, files)
 }
 
 // claim creates the mark of the tool's start. It is on disk before the tool runs, so that it survives even a power
@@ -202,13 +206,23 @@ func ended(status syscall.WaitStatus) result.Report {
 	return result.Report{Outcome: result.Exited, Exit: status.ExitStatus(), Started: true}
 }
 
-// complete adds the tool's output to its report.
-func complete(report result.Report, out *output) result.Report {
+// complete adds the tool's output and its files to its report.
+func complete(report result.Report, out *output, files *workspace) result.Report {
 	stdout, total := out.out.content()
 	report.StdoutBytes = total
 	report.Stderr = out.err.String()
-	if report.Succeeded() {
-		report.Result, report.Cut = result.Cut(stdout, total)
+	if !report.Succeeded() {
+		return report
+	}
+	report.Result, report.Cut = result.Cut(stdout, total)
+	if files != nil {
+		report.Files = files.collect()
+	}
+	if report.Cut && out.whole {
+		if report.Files == nil {
+			report.Files = &result.Files{}
+		}
+		report.Files.Output = stdout
 	}
 	return report
 }

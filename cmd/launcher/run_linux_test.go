@@ -81,7 +81,7 @@ func TestAMiddlingResultSurvivesAShortenedMessage(t *testing.T) {
 	if err != nil || !shortened.NeedsLog {
 		t.Fatalf("decoding the shortened message: %v", err)
 	}
-	if got, err := shortened.ReadLog(strings.NewReader(e.log)); err != nil || got != text {
+	if got, _, err := shortened.ReadLog(strings.NewReader(e.log)); err != nil || got != text {
 		t.Errorf("the log gives %q, %v", got, err)
 	}
 }

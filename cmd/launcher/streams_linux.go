@@ -121,9 +121,16 @@ type output struct {
 	stdout, stderr *stream
 	out            *head
 	err            *tail
+	// whole reports whether stdout is returned whole.
+	whole bool
 }
 
-func newOutput() (*output, error) {
+// shortOutput is how much of stdout is kept for a result: a few bytes more than it may have, so that a rune on the border
+// is whole.
+const shortOutput = result.MaxResultBytes + utf8.UTFMax
+
+// newOutput returns streams of which the start is kept: of stdout as much as a result has, or as is returned whole.
+func newOutput(whole bool) (*output, error) {
 	stdout, err := newStream()
 	if err != nil {
 		return nil, err
@@ -132,12 +139,16 @@ func newOutput() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
+	limit := shortOutput
+	if whole {
+		limit = result.MaxOutputBytes
+	}
 	return &output{
+		whole:  whole,
 		stdout: stdout,
 		stderr: stderr,
-		// A few bytes more than a result may have, so that a rune on the border is whole.
-		out: &head{limit: result.MaxResultBytes + utf8.UTFMax},
-		err: &tail{limit: result.MaxStderrBytes},
+		out:    &head{limit: limit},
+		err:    &tail{limit: result.MaxStderrBytes},
 	}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
@@ -77,6 +78,39 @@ var waiting = slices.Concat(
 			s.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "session_file_system"}}
 		},
 		drive: holdToTheFiles("1-0", "1-1"),
+	}, {
+		name:       "Jobs that get files and return others",
+		simulation: builder.Script("done", builder.Calls("work", "pay")),
+		tools: given(
+			sharing(builder.JobTool("work", v1alpha1.SideEffectPure).Obj()),
+			sharing(builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj()),
+		),
+		session: func(s *v1alpha1.SessionSpec) {
+			s.InitialFiles = []v1alpha1.InitialFile{{Path: "/in/a", Content: "given"}}
+		},
+		tool:  returnFiles,
+		drive: holdToReturned("1-0", "1-1"),
+	}, {
+		name:       "a Job that returns files is evicted and runs again",
+		simulation: builder.Script("done", builder.Calls("work")),
+		tools:      given(sharing(builder.JobTool("work", v1alpha1.SideEffectPure).Obj())),
+		session: func(s *v1alpha1.SessionSpec) {
+			s.InitialFiles = []v1alpha1.InitialFile{{Path: "/in/a", Content: "given"}}
+		},
+		tool: func(r *run, call capstantest.Call) string {
+			if call.Attempt == 1 {
+				call.Files["/out/lost"] = []byte("of the first attempt")
+				r.toolStarted()
+				<-call.Context.Done()
+			}
+			return returnFiles(r, call)
+		},
+		drive: func(ctx context.Context, r *run) error {
+			if err := evictOnceRunning(ctx, r); err != nil {
+				return err
+			}
+			return holdToReturned("1-0")(ctx, r)
+		},
 	}},
 	threeEnds("Jobs that have settled, and a client that does not answer", scenario{
 		simulation: builder.Script(
@@ -174,6 +208,79 @@ func respondDifferently(context.Context, *run, string) string {
 	return strings.Repeat(uuid.NewString()+"\n", 3_000)
 }
 
+// sharing makes a Job tool get the files in /in and return those in /out.
+func sharing(tool *v1alpha1.Tool) *v1alpha1.Tool {
+	tool.Spec.Job.Files = &v1alpha1.JobFiles{
+		Inputs: []v1alpha1.JobFilePath{"/in"}, Outputs: []v1alpha1.JobFilePath{"/out"},
+	}
+	return tool
+}
+
+// returnFiles is a tool that returns a file above 4 KiB with what it has got, and the same as its result.
+func returnFiles(_ *run, call capstantest.Call) string {
+	text := fmt.Sprintf("attempt %d was %s %s", call.Attempt, call.Files["/in/a"], uuid.NewString())
+	call.Files["/out/"+call.ID] = []byte(text + strings.Repeat(".", 5_000))
+	return text
+}
+
+// filesOf are the files of the Session of a run.
+func (r *run) filesOf() (*sessionfs.FS, error) {
+	session := r.seen.session(r.namespace)
+	objects, err := kubernetes.ForConfig(config, nil)
+	if err != nil {
+		return nil, err
+	}
+	return sessionfs.New(record.New(objects, record.Options{}),
+		sessionfs.Session{Namespace: r.namespace, Name: session.Name, UID: session.UID}, nil), nil
+}
+
+// holdToReturned checks, when the Turn has ended, that the Session has the file of each call that has succeeded, from
+// the attempt that the result is of, and no file of another attempt.
+func holdToReturned(calls ...string) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		return r.await(ctx, func() error {
+			if err := hasEnded(r); err != nil {
+				return err
+			}
+			files, err := r.filesOf()
+			if err != nil {
+				return err
+			}
+			if lost, err := files.Stat(ctx, "/out/lost"); err != nil || lost != nil {
+				return errors.Join(err, hopeless{errors.New("the Session has a file of an attempt that did not end")})
+			}
+			for _, call := range calls {
+				if err := r.returned(ctx, files, call); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// returned checks that the Session has the file that a call has returned, if the call has succeeded.
+func (r *run) returned(ctx context.Context, files *sessionfs.FS, call string) error {
+	for _, at := range r.seen.snapshot(r.namespace).entries {
+		completed, found := completedIn(&at.object.Spec, call)
+		if !found || !completed.Success {
+			continue
+		}
+		text := textOf(completed)
+		if !strings.Contains(text, " was given ") || strings.Contains(text, "[Not copied") {
+			return hopeless{fmt.Errorf("call %s has returned %q", call, text)}
+		}
+		file, err := files.Read(ctx, "/out/"+call)
+		if err != nil {
+			return err
+		}
+		if file == nil || !strings.HasPrefix(file.Content, text+"...") {
+			return hopeless{fmt.Errorf("the Session does not have the file of call %s, which returned %q", call, text)}
+		}
+	}
+	return nil
+}
+
 // holdToTheFiles checks, when the Turn has ended, that a result which names a file is the start of that file.
 func holdToTheFiles(calls ...string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
@@ -181,13 +288,10 @@ func holdToTheFiles(calls ...string) func(context.Context, *run) error {
 			if err := hasEnded(r); err != nil {
 				return err
 			}
-			session := r.seen.session(r.namespace)
-			objects, err := kubernetes.ForConfig(config, nil)
+			files, err := r.filesOf()
 			if err != nil {
 				return err
 			}
-			files := sessionfs.New(record.New(objects, record.Options{}),
-				sessionfs.Session{Namespace: r.namespace, Name: session.Name, UID: session.UID}, nil)
 			for _, call := range calls {
 				if err := r.startsItsFile(ctx, files, call); err != nil {
 					return err

@@ -47,6 +47,11 @@ var _ = Describe("The policy manager-jobs", func() {
 			Image: &corev1.ImageVolumeSource{Reference: "example.org/launcher:1"},
 		}
 		accepts(creating(ctx, as(managerUser), by))
+		sharing := callJob(turn, newTool("tool"))
+		sharing.Spec.Template.Spec.Volumes = append(sharing.Spec.Template.Spec.Volumes, corev1.Volume{
+			Name: "capstan-files", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
+		})
+		accepts(creating(ctx, as(managerUser), sharing))
 	})
 
 	It("lets it create no other objects, whatever its permissions", func(ctx context.Context) {
@@ -138,6 +143,11 @@ var _ = Describe("The policy manager-jobs", func() {
 					p.Volumes,
 					corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
 				)
+			}), volume},
+			"a host path for files": {pod(func(p *corev1.PodSpec) {
+				p.Volumes = append(p.Volumes, corev1.Volume{Name: "capstan-files", VolumeSource: corev1.VolumeSource{
+					HostPath: &corev1.HostPathVolumeSource{Path: "/"},
+				}})
 			}), volume},
 			"a further directory": {pod(func(p *corev1.PodSpec) {
 				p.Volumes = append(

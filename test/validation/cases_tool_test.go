@@ -155,6 +155,33 @@ var jobCases = []ruleCase{
 		rejected: job(`args: ["--text=$(CAPSTAN_ARG_TEXT)"]`),
 	},
 	{
+		rule:     "spec.job.files rule at least one of inputs and outputs must be set.",
+		accepted: job(`files: {outputs: [/a]}`),
+		rejected: job(`files: {}`),
+	},
+	{
+		rule:     "spec.job.files.inputs[] pattern",
+		accepted: job(`files: {inputs: ["/src/ä b.go", notes]}`),
+		rejected: job(`files: {inputs: ["/src\ta.go"]}`),
+		message:  `spec.job.files.inputs[0] in body should match`,
+	},
+	{
+		rule:     "spec.job.files.outputs[] pattern",
+		accepted: job(`files: {outputs: [/]}`),
+		rejected: job(`files: {outputs: ["/src\na.go"]}`),
+		message:  `spec.job.files.outputs[0] in body should match`,
+	},
+	{
+		rule:     "spec.job.files.inputs[] rule path must not have . or .. as a name.",
+		accepted: job(`files: {inputs: [/..a/.b]}`),
+		rejected: job(`files: {inputs: [/a/../b]}`),
+	},
+	{
+		rule:     "spec.job.files.outputs[] rule path must not have . or .. as a name.",
+		accepted: job(`files: {outputs: [/a/b..]}`),
+		rejected: job(`files: {outputs: [./a]}`),
+	},
+	{
 		rule:     "spec.job.env[] required name",
 		accepted: job(`env: [{name: LANG}]`),
 		rejected: job(`env: [{value: C}]`),

@@ -222,6 +222,7 @@ var specimens = []specimen{
     serviceAccountName: weather
     imagePullSecrets: [{name: registry}]
     network: None
+    files: {inputs: [/src, notes.txt], outputs: [/src]}
     resources:
       requests: {cpu: 10m, memory: 32Mi}
       limits: {cpu: "1", memory: 256Mi}

@@ -640,6 +640,23 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.JobFilePath
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.JobFiles
+  map:
+    fields:
+    - name: inputs
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.JobFilePath
+          elementRelationship: associative
+    - name: outputs
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.JobFilePath
+          elementRelationship: associative
 - name: com.github.capstan-dev.capstan.api.v1alpha1.JobResources
   map:
     fields:
@@ -672,6 +689,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: files
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.JobFiles
     - name: image
       type:
         scalar: string

@@ -89,6 +89,13 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 	if err := r.planned(ctx, a.scope); err != nil {
 		return proceed, err
 	}
+	files, refused, ready, err := r.inputs(a, call, definition.Spec.Job)
+	switch {
+	case err != nil || !ready:
+		return proceed, err
+	case refused != nil:
+		return proceed, r.deny(ctx, a, index, name, *refused)
+	}
 	job := jobspec.Build(jobspec.Params{
 		Turn:      a.turn,
 		Session:   a.session.Name,
@@ -97,12 +104,14 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		Tool:      &definition.Spec,
 		ToolName:  definition.Name,
 		Arguments: a.step.known.Plan(call.ID).Arguments,
+		Files:     files,
 		Launcher:  r.Launcher,
 		Locale:    a.plan().Locale,
 
+		KeepsOutput: r.Steps.KeepsOutputs(a.config),
 		TraceParent: a.turnState().TraceParent(call.ID),
 	})
-	refused, ready, err := r.cutOff(ctx, job)
+	refused, ready, err = r.cutOff(ctx, job)
 	if err == nil && ready {
 		refused, ready, err = r.provideAccount(ctx, a, index, job)
 	}

@@ -217,13 +217,23 @@ func (m *stepMemory) logLost(call string, err error) bool {
 	return m.known.Row(call).LogLost(errors.Is(err, jobstatus.ErrResultLost) || apierrors.IsNotFound(err))
 }
 
-// toolOutput is a result that was read from a log. Its memory counts until a pass takes it.
+// logBytes is the memory of a log with files: the log, the files in base64, and the files themselves.
+const logBytes = 6 << 20
+
+// readOutcome is an outcome whose result was read from a log. Its memory counts until a pass takes it.
+type readOutcome tool.Outcome
+
+// Bytes implements executor.Sized.
+func (o readOutcome) Bytes() int64 { return act.TextBytes(tool.Outcome(o)) }
+
+// toolOutput is a response that was read from a journal. Its memory counts until a pass takes it.
 type toolOutput string
 
 // Bytes implements executor.Sized.
 func (o toolOutput) Bytes() int64 { return int64(len(o)) }
 
-// readLog fetches a result that did not fit into the termination message, as an activity.
+// readLog fetches a result that did not fit into the termination message, and stores the files of the tool, as an
+// activity: the call is not settled before they are in the Session.
 func (r *Reconciler) readLog(
 	a *actScope,
 	call v1alpha1.ToolCall,
@@ -232,14 +242,27 @@ func (r *Reconciler) readLog(
 ) (tool.Outcome, bool, error) {
 	key := executor.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
 	pod = pod.DeepCopy()
-	value, done, err := r.do(a.scope, a.step, key, a.need(), func(ctx context.Context) (any, error) {
+	turn, config, need := a.turnState(), a.config, a.need()
+	if outcome.HasFiles {
+		need.Bytes = logBytes
+	}
+	value, done, err := r.do(a.scope, a.step, key, need, func(ctx context.Context) (any, error) {
 		log, err := r.Logs.ToolLog(ctx, pod)
 		if err != nil {
 			return nil, fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 		}
 		defer func() { _ = log.Close() }()
-		text, err := jobstatus.ReadResult(log, jobstatus.TerminationMessage(pod))
-		return toolOutput(text), err
+		text, files, err := jobstatus.ReadResult(log, jobstatus.TerminationMessage(pod))
+		if err != nil {
+			return nil, err
+		}
+		read := outcome
+		read.Result, read.NeedsLog, read.HasFiles = &text, false, false
+		if files != nil && len(files.Output) > 0 {
+			read.Output = &tool.Output{Content: files.Output, Total: jobstatus.StdoutBytes(pod)}
+		}
+		read, err = r.Steps.StoreFiles(ctx, turn, config, call, read, files)
+		return readOutcome(read), err
 	})
 	if err != nil && a.step.logLost(call.ID, err) {
 		return jobstatus.LostOutput(call, outcome), true, nil
@@ -247,13 +270,11 @@ func (r *Reconciler) readLog(
 	if err != nil || !done {
 		return outcome, false, err
 	}
-	output, ok := value.(toolOutput)
+	read, ok := value.(readOutcome)
 	if !ok {
 		return outcome, false, fmt.Errorf("unexpected result of call %s: %T", call.ID, value)
 	}
-	text := string(output)
-	outcome.Result, outcome.NeedsLog = &text, false
-	return outcome, true, nil
+	return tool.Outcome(read), true, nil
 }
 
 // stopPod deletes a pod whose container must not continue. Its Job stays, so that the last state of the pod can still

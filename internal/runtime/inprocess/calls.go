@@ -123,10 +123,32 @@ func (a *acting) job(call v1alpha1.ToolCall, run *invocation.Attempt) func(conte
 		Arguments: tool.ArgumentsOrEmpty(a.step.Plan(call.ID).Arguments),
 		Locale:    a.turn.Status.Plan.Locale,
 	}
-	c := invocation.Call{Call: call, Attempt: run, After: a.after(turn, call)}
+	c, config := invocation.Call{Call: call, Attempt: run, After: a.after(turn, call)}, a.config
+	j.KeepsOutput = a.loop.Steps.KeepsOutputs(config)
 	return func(ctx context.Context) (invocation.End, error) {
-		return a.loop.Steps.Local(ctx, turn, c, func(ctx context.Context) tool.Outcome { return a.loop.carryOut(ctx, j) })
+		return a.loop.Steps.Local(ctx, turn, c, func(ctx context.Context) tool.Outcome {
+			return a.loop.exchange(ctx, turn, config, j)
+		})
 	}
+}
+
+// exchange carries out a call with the files that its tool gets, and stores those that it returns.
+func (l *Loop) exchange(ctx context.Context, turn turnstate.Turn, config turnstate.Config, j Job) tool.Outcome {
+	inputs, refused, err := l.Steps.Inputs(ctx, turn, config, j.Tool.Spec.Job)
+	switch {
+	case err != nil:
+		return tool.NotExecuted(v1alpha1.ToolCallReasonStartError, "its files could not be read")
+	case refused != nil:
+		return *refused
+	}
+	j.Inputs = inputs
+	outcome, returned := l.carryOut(ctx, j)
+	stored, err := l.Steps.StoreFiles(ctx, turn, config, j.Call, outcome, returned)
+	if err != nil {
+		outcome.HasFiles = true
+		return jobstatus.LostOutput(j.Call, outcome)
+	}
+	return stored
 }
 
 // after runs the hooks after a call.
@@ -136,23 +158,27 @@ func (a *acting) after(turn turnstate.Turn, call v1alpha1.ToolCall) invocation.A
 
 // carryOut calls the function, for at most the timeout of the call. A function that does not return is abandoned: like
 // a killed container, it cannot affect the call any more.
-func (l *Loop) carryOut(ctx context.Context, j Job) tool.Outcome {
+func (l *Loop) carryOut(ctx context.Context, j Job) (tool.Outcome, *result.Files) {
 	_, timeout := jobspec.Timeouts(j.Call, &j.Tool.Spec)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := make(chan tool.Outcome, 1)
+	type end struct {
+		outcome tool.Outcome
+		files   *result.Files
+	}
+	ended := make(chan end, 1)
 	go func() {
 		defer func() {
 			if p := recover(); p != nil {
-				ended <- jobstatus.LocalPanicked(j.Call, p)
+				ended <- end{outcome: jobstatus.LocalPanicked(j.Call, p)}
 			}
 		}()
 		report, known := l.Jobs(ctx, j)
 		if !known {
-			ended <- jobstatus.LocalMissing(j.Tool.Name)
+			ended <- end{outcome: jobstatus.LocalMissing(j.Tool.Name)}
 			return
 		}
-		ended <- jobstatus.LocalEnded(j.Call, report, timeout)
+		ended <- end{jobstatus.LocalEnded(j.Call, report, timeout), report.Files}
 	}()
 	over := make(chan struct{})
 	deadline := l.Clock.Now().Add(timeout)
@@ -162,16 +188,16 @@ func (l *Loop) carryOut(ctx context.Context, j Job) tool.Outcome {
 		}
 	}()
 	select {
-	case outcome := <-ended:
-		return outcome
+	case e := <-ended:
+		return e.outcome, e.files
 	case <-over:
 		return jobstatus.LocalEnded(
 			j.Call,
 			result.Report{Outcome: result.TimedOut, Exit: result.ExitTimeout, Started: true},
 			timeout,
-		)
+		), nil
 	case <-ctx.Done():
 		// The step is closed, or the process ends: no receiver is left.
-		return tool.CallAbandoned()
+		return tool.CallAbandoned(), nil
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/content"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -43,6 +44,9 @@ func (run *Runner) keepOutput(
 		return outcome, ctx.Err()
 	}
 	text := tool.Output{Content: kept.Content, Total: kept.Total}.Kept(kept.Path, kept.IsText)
+	if outcome.FilesNote != "" {
+		text = content.Add(text, outcome.FilesNote)
+	}
 	outcome.Result = &text
 	return outcome, nil
 }

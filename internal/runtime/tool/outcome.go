@@ -27,9 +27,11 @@ type Outcome struct {
 	Image string
 	// SubAgent has the totals of the sub-agent that the call ran as; nil for none.
 	SubAgent *v1alpha1.SubAgentTotals
-	// NeedsLog reports whether the call succeeded and its result is in the container's log: read it with
-	// jobstatus.ReadResult, and turn a failure to do so into jobstatus.LostOutput.
-	NeedsLog bool
+	// NeedsLog reports whether the call succeeded and its result or its files are in the container's log: read them with
+	// jobstatus.ReadResult, and turn a failure to do so into jobstatus.LostOutput. HasFiles reports whether files are.
+	NeedsLog, HasFiles bool
+	// FilesNote is the note in Result about files that are not stored.
+	FilesNote string
 	// Hooks after the call that have changed the outcome, or did not allow it. Original is the beginning of what the tool
 	// returned, if they have changed that.
 	Hooks    []event.HookRun

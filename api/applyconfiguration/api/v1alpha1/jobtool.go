@@ -38,6 +38,8 @@ type JobToolApplyConfiguration struct {
 	Network *apiv1alpha1.NetworkReach `json:"network,omitempty"`
 	// resources of the container. Default: requests 10m CPU and 32Mi memory, limits 1 CPU and 256Mi memory.
 	Resources *JobResourcesApplyConfiguration `json:"resources,omitempty"`
+	// files that the container gets from the Session and that the Session gets from it.
+	Files *JobFilesApplyConfiguration `json:"files,omitempty"`
 	// timeout of one run, counted from the start of the container, 1s to 24h. Default 5m.
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// startTimeout is how long the container may take to start, 1s to 24h. It does not run while the Job is suspended.
@@ -134,6 +136,14 @@ func (b *JobToolApplyConfiguration) WithNetwork(value apiv1alpha1.NetworkReach) 
 // If called multiple times, the Resources field is set to the value of the last call.
 func (b *JobToolApplyConfiguration) WithResources(value *JobResourcesApplyConfiguration) *JobToolApplyConfiguration {
 	b.Resources = value
+	return b
+}
+
+// WithFiles sets the Files field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Files field is set to the value of the last call.
+func (b *JobToolApplyConfiguration) WithFiles(value *JobFilesApplyConfiguration) *JobToolApplyConfiguration {
+	b.Files = value
 	return b
 }
 

@@ -169,6 +169,21 @@ func (c *composer) note(why note, what string) {
 	}
 }
 
+// Add adds a note to the end of a result, behind that of an output that was cut. Where there is no room for it, the
+// result is cut.
+func Add(text, note string) string {
+	if blocks, _, found := read(text); found {
+		// Blocks have only strings, so that encoding them cannot fail.
+		if added, err := json.Marshal(append(blocks, Text(note))); err == nil && len(added) <= result.MaxResultBytes {
+			return string(added)
+		}
+		return text
+	}
+	output, _ := result.Uncut(text)
+	tail := text[len(output):] + note
+	return result.Head(output, result.MaxResultBytes-len(tail)) + tail
+}
+
 // Preview returns the texts of a result, with the types of its images in their places.
 func Preview(text string) string {
 	parts := Parts(text)

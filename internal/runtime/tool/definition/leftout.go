@@ -29,7 +29,7 @@ func LeaveOutExecution(spec *v1alpha1.ToolSpec) {
 	mark := leftout.Mark(0, Digest(spec))
 	if spec.Job != nil {
 		job := *spec.Job
-		job.Image, job.Command, job.Args, job.Resources = mark, nil, nil, nil
+		job.Image, job.Command, job.Args, job.Resources, job.Files = mark, nil, nil, nil, nil
 		// One of each shows that the tool uses a Secret.
 		job.Env = slices.Clone(firstOf(job.Env, func(v v1alpha1.EnvVar) bool { return v.SecretKeyRef != nil }))
 		job.ImagePullSecrets = slices.Clone(job.ImagePullSecrets[:min(len(job.ImagePullSecrets), 1)])

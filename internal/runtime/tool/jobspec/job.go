@@ -30,11 +30,15 @@ func Name(turn types.UID, step int32, callID string, attempt int32) string {
 	return "tool-" + tool.Hash("job", string(turn), decimal(step), callID, decimal(attempt))[:nameHexDigits]
 }
 
-// Build returns the Job of one attempt of a call. The same parameters produce the same Job. The only text from the
-// model in it is the arguments, in an annotation of the pod.
+// Build returns the Job of one attempt of a call. The same parameters produce the same Job. The only texts from the
+// model in it are the arguments, and files of the Session, in annotations of the pod.
 func Build(p Params) *batchv1.Job {
 	definition.MustBeWhole(p.Tool)
 	labels := labelsOf(p)
+	annotations := map[string]string{v1alpha1.AnnotationArguments: tool.ArgumentsOrEmpty(p.Arguments)}
+	if p.Files != "" {
+		annotations[v1alpha1.AnnotationFiles] = p.Files
+	}
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        Name(p.Turn.UID, p.Step, p.Call.ID, p.Call.Attempt),
@@ -60,7 +64,7 @@ func Build(p Params) *batchv1.Job {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
 					Labels:      podLabels(p),
-					Annotations: map[string]string{v1alpha1.AnnotationArguments: tool.ArgumentsOrEmpty(p.Arguments)},
+					Annotations: annotations,
 				},
 				Spec: podSpec(p),
 			},

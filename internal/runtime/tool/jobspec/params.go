@@ -48,6 +48,10 @@ type Params struct {
 	ToolName string
 	// Arguments for the tool, byte for byte, at most tool.MaxArgumentsBytes. Blank arguments reach the tool as {}.
 	Arguments string
+	// Files that the tool gets, as the value of an annotation; empty for a Tool that shares no files.
+	Files string
+	// KeepsOutput reports whether an output that is longer than a result is returned.
+	KeepsOutput bool
 	// Launcher that runs the tool's command.
 	Launcher Launcher
 	// Locale of the response to the user; empty for none.

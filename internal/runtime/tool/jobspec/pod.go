@@ -38,13 +38,16 @@ const (
 	startMarkName   = "started"
 	scratchVolume   = "capstan-tmp"
 	scratchMount    = "/tmp"
+	filesVolume     = "capstan-files"
+	filesMount      = "/workspace"
+	filesName       = "files"
 )
 
 // podSpec returns the pod of a call: one container, restricted, without any access that the Tool does not declare.
 func podSpec(p Params) corev1.PodSpec {
 	spec := corev1.PodSpec{
 		Containers:                    []corev1.Container{toolContainer(p)},
-		Volumes:                       volumes(p.Launcher),
+		Volumes:                       volumes(p),
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		TerminationGracePeriodSeconds: ptr.To(gracePeriodSeconds),
 		ServiceAccountName:            accountName(p.Tool.Job),
@@ -96,7 +99,7 @@ func leaveLostNodes() []corev1.Toleration {
 func toolContainer(p Params) corev1.Container {
 	job := p.Tool.Job
 	command := append([]string{launcherCommand(p.Launcher), "run", "--"}, job.Command...)
-	return corev1.Container{
+	container := corev1.Container{
 		Name:                     v1alpha1.ToolContainerName,
 		Image:                    job.Image,
 		ImagePullPolicy:          job.ImagePullPolicy,
@@ -114,6 +117,12 @@ func toolContainer(p Params) corev1.Container {
 			{Name: scratchVolume, MountPath: scratchMount},
 		},
 	}
+	if p.Files != "" {
+		container.WorkingDir = filesMount
+		container.VolumeMounts = append(container.VolumeMounts,
+			corev1.VolumeMount{Name: filesVolume, MountPath: filesMount})
+	}
+	return container
 }
 
 // launcherContainer copies the launcher to where the tool's container finds it.
@@ -140,20 +149,33 @@ func launcherCommand(launcher Launcher) string {
 	return path.Join(launcherMount, launcherPath)
 }
 
-func volumes(launcher Launcher) []corev1.Volume {
-	return []corev1.Volume{
-		{Name: launcherVolume, VolumeSource: launcherSource(launcher)},
-		{Name: argumentsVolume, VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
-			Items: []corev1.DownwardAPIVolumeFile{{
-				Path: argumentsName,
-				FieldRef: &corev1.ObjectFieldSelector{
-					APIVersion: "v1",
-					FieldPath:  "metadata.annotations['" + v1alpha1.AnnotationArguments + "']",
-				},
-			}},
-		}}},
+func volumes(p Params) []corev1.Volume {
+	annotations := []corev1.DownwardAPIVolumeFile{annotated(argumentsName, v1alpha1.AnnotationArguments)}
+	if p.Files != "" {
+		annotations = append(annotations, annotated(filesName, v1alpha1.AnnotationFiles))
+	}
+	all := []corev1.Volume{
+		{Name: launcherVolume, VolumeSource: launcherSource(p.Launcher)},
+		{Name: argumentsVolume, VolumeSource: corev1.VolumeSource{
+			DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: annotations},
+		}},
 		{Name: startVolume, VolumeSource: emptyDir("1Mi")},
 		{Name: scratchVolume, VolumeSource: emptyDir("64Mi")},
+	}
+	if p.Files != "" {
+		all = append(all, corev1.Volume{Name: filesVolume, VolumeSource: emptyDir("64Mi")})
+	}
+	return all
+}
+
+// annotated is a file with the value of an annotation of the pod.
+func annotated(name, annotation string) corev1.DownwardAPIVolumeFile {
+	return corev1.DownwardAPIVolumeFile{
+		Path: name,
+		FieldRef: &corev1.ObjectFieldSelector{
+			APIVersion: "v1",
+			FieldPath:  "metadata.annotations['" + annotation + "']",
+		},
 	}
 }
 

@@ -91,7 +91,8 @@ func (v *view) reported(report *result.Message, runtimeReason string) tool.Outco
 			State:    v1alpha1.ToolCallStateSucceeded,
 			Reason:   v1alpha1.ToolCallReasonCompleted,
 			Result:   report.Result,
-			NeedsLog: report.NeedsLog,
+			NeedsLog: report.NeedsLog || report.HasFiles,
+			HasFiles: report.HasFiles,
 		}
 	}
 	switch report.Outcome {

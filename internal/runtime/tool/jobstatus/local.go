@@ -21,7 +21,10 @@ func LocalEnded(call v1alpha1.ToolCall, report result.Report, timeout time.Durat
 	v := &view{call: call, run: timeout}
 	outcome := v.reported(decoded, "")
 	if outcome.NeedsLog {
-		outcome.Result, outcome.NeedsLog = &report.Result, false
+		outcome.Result, outcome.NeedsLog, outcome.HasFiles = &report.Result, false, false
+	}
+	if files := report.Files; files != nil && len(files.Output) > 0 && outcome.Result != nil {
+		outcome.Output = &tool.Output{Content: files.Output, Total: report.StdoutBytes}
 	}
 	return tool.AfterStart(outcome)
 }

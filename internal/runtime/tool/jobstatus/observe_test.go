@@ -346,7 +346,7 @@ func TestAResultIsInTheMessageOrTheLog(t *testing.T) {
 	if got.State != v1alpha1.ToolCallStateSucceeded || got.Result != nil || !got.NeedsLog {
 		t.Fatalf("the outcome is %+v", got)
 	}
-	text, err := ReadResult(strings.NewReader("stderr of the tool"+string(frame)), TerminationMessage(f.pod))
+	text, _, err := ReadResult(strings.NewReader("stderr of the tool"+string(frame)), TerminationMessage(f.pod))
 	if err != nil || text != large.Result {
 		t.Errorf("the log gives %d bytes, %v", len(text), err)
 	}

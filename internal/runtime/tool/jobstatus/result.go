@@ -13,25 +13,25 @@ import (
 )
 
 // MaxLogBytes bounds the read of a container's log: the launcher writes no more.
-const MaxLogBytes = result.MaxLogBytes
+const MaxLogBytes = result.MaxFilesLogBytes
 
 // ErrResultLost means that the result of a tool is not where its report points to. The log of a container that has just
 // ended may lag behind for a moment, so that a second read is useful. Any other error of ReadResult comes from reading
 // the log.
 var ErrResultLost = errors.New("the result of the tool is lost")
 
-// ReadResult finds the result of a tool in the log of its container. message is the container's termination message,
+// ReadResult finds the result of a tool in the log of its container, and the files of the tool, if there are any. message is the container's termination message,
 // which has the position of the result and distinguishes it from the tool's own output.
-func ReadResult(log io.Reader, message string) (string, error) {
+func ReadResult(log io.Reader, message string) (string, *result.Files, error) {
 	report, err := result.Decode(message)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrResultLost, err)
+		return "", nil, fmt.Errorf("%w: %w", ErrResultLost, err)
 	}
-	text, err := report.ReadLog(log)
+	text, files, err := report.ReadLog(log)
 	if errors.Is(err, result.ErrNoFrame) {
-		return "", fmt.Errorf("%w: %w", ErrResultLost, err)
+		return "", nil, fmt.Errorf("%w: %w", ErrResultLost, err)
 	}
-	return text, err
+	return text, files, err
 }
 
 // TerminationMessage returns the message that the tool's container left behind; empty if it has not ended.
@@ -43,9 +43,22 @@ func TerminationMessage(pod *corev1.Pod) string {
 	return status.State.Terminated.Message
 }
 
+// StdoutBytes returns how much the tool wrote to stdout, according to its report; 0 without one.
+func StdoutBytes(pod *corev1.Pod) int64 {
+	report, err := result.Decode(TerminationMessage(pod))
+	if err != nil {
+		return 0
+	}
+	return report.StdoutBytes
+}
+
 // LostOutput is the outcome of a call that succeeded and whose result could not be read from the log.
 func LostOutput(call v1alpha1.ToolCall, succeeded tool.Outcome) tool.Outcome {
-	lost := tool.OutputLost(call, "its result could not be read from the log of its container")
+	why := "its result could not be read from the log of its container"
+	if succeeded.HasFiles {
+		why = "its result and its files could not be read from the log of its container, or its files not be stored"
+	}
+	lost := tool.OutputLost(call, why)
 	lost.StartedAt, lost.FinishedAt = succeeded.StartedAt, succeeded.FinishedAt
 	return lost
 }

@@ -22,12 +22,12 @@ func TestAResultThatCannotBeReadIsLost(t *testing.T) {
 		"no log":     {string(message), ""},
 		"half a log": {string(message), string(frame[:5000])},
 	} {
-		if text, err := ReadResult(strings.NewReader(c.log), c.message); !errors.Is(err, ErrResultLost) {
+		if text, _, err := ReadResult(strings.NewReader(c.log), c.message); !errors.Is(err, ErrResultLost) {
 			t.Errorf("%s: %d bytes, %v", name, len(text), err)
 		}
 	}
 	broken := errors.New("the connection broke")
-	if _, err := ReadResult(
+	if _, _, err := ReadResult(
 		iotest.ErrReader(broken),
 		string(message),
 	); !errors.Is(err, broken) ||

@@ -29,6 +29,13 @@ const (
 	EnvMessageFile = EnvLauncherPrefix + "MESSAGE_FILE"
 	// EnvTimeout is how long the tool may run, counted from the start of the launcher, as a Go duration.
 	EnvTimeout = EnvLauncherPrefix + "TIMEOUT"
+	// EnvFilesFile is the file with the files that the tool gets, and EnvFilesRoot the directory that they are put into.
+	EnvFilesFile = EnvLauncherPrefix + "FILES_FILE"
+	EnvFilesRoot = EnvLauncherPrefix + "FILES_ROOT"
+	// EnvOutputs is a JSON array with the paths of the files and directories that the tool returns.
+	EnvOutputs = EnvLauncherPrefix + "OUTPUTS"
+	// EnvKeepOutput is set if an output that is longer than a result is to be returned whole.
+	EnvKeepOutput = EnvLauncherPrefix + "KEEP_OUTPUT"
 	// EnvScalars is a JSON array with the names of the arguments that get a variable of their own.
 	EnvScalars = EnvLauncherPrefix + "SCALARS"
 )

@@ -13,8 +13,10 @@ import (
 const (
 	// MaxLogStderrBytes is how much of stderr the launcher shows in the log while the tool runs.
 	MaxLogStderrBytes = 64 * 1024
-	// MaxLogBytes is the maximum size of the launcher's log, and bounds reading it.
+	// MaxLogBytes is the maximum size of the launcher's log without files, and bounds reading it.
 	MaxLogBytes = MaxLogStderrBytes + MaxResultBytes + 4096
+	// MaxFilesLogBytes is that of a log with files.
+	MaxFilesLogBytes = MaxLogBytes + maxBundleBytes
 )
 
 // ErrMalformed means that a termination message is not a report. The tool's output is lost.
@@ -34,8 +36,8 @@ type Message struct {
 	Cut bool
 	// Result is the tool's result; nil without success, and if it must be read from the log.
 	Result *string
-	// NeedsLog reports whether the result is in the log.
-	NeedsLog bool
+	// NeedsLog reports whether the result is in the log, HasFiles whether files are, which the tool returned.
+	NeedsLog, HasFiles bool
 	// Stderr is the end of stderr, without success. It is empty when the message was shortened on its way.
 	Stderr string
 
@@ -58,6 +60,7 @@ func Decode(message string) (*Message, error) {
 		}
 		return m, nil
 	}
+	m.HasFiles = head.Files != nil
 	switch {
 	case whole:
 		m.Result = &body
@@ -99,6 +102,8 @@ func (h *header) check() error {
 		return errors.New("invalid length")
 	case h.Log != nil && (*h.Log < 0 || *h.Log > MaxResultBytes):
 		return errors.New("invalid length of the result")
+	case h.Files != nil && (*h.Files < 0 || *h.Files > maxBundleBytes || !isHex(h.FilesSHA256, 32)):
+		return errors.New("invalid length or digest of the files")
 	case !isHex(h.SHA256, 32):
 		return errors.New("invalid digest")
 	case !isHex(h.Nonce, nonceBytes):
@@ -128,27 +133,57 @@ func isHex(s string, size int) bool {
 	return err == nil && len(decoded) == size
 }
 
-// ReadLog finds the result in the log of the container that left the message. It reads no more of the log than the
-// launcher may have written. An error that is not ErrNoFrame comes from the log itself, and reading it again may help.
-func (m *Message) ReadLog(log io.Reader) (string, error) {
-	if m.head.Log == nil {
-		return "", fmt.Errorf("%w: the report names none", ErrNoFrame)
+// ReadLog finds the result in the log of the container that left the message, and the files of the tool, if there are
+// any. It reads no more of the log than the launcher may have written. An error that is not ErrNoFrame comes from the
+// log itself, and reading it again may help.
+func (m *Message) ReadLog(log io.Reader) (string, *Files, error) {
+	if m.head.Log == nil && !m.HasFiles {
+		return "", nil, fmt.Errorf("%w: the report names none", ErrNoFrame)
 	}
-	text, err := io.ReadAll(io.LimitReader(log, MaxLogBytes))
+	most := int64(MaxLogBytes)
+	if m.HasFiles {
+		most = MaxFilesLogBytes
+	}
+	text, err := io.ReadAll(io.LimitReader(log, most))
 	if err != nil {
-		return "", fmt.Errorf("reading the log of the tool's container: %w", err)
+		return "", nil, fmt.Errorf("reading the log of the tool's container: %w", err)
 	}
-	mark := frameLine(m.head.Nonce, *m.head.Log)
-	at := bytes.Index(text, []byte(mark))
+	var payload string
+	switch {
+	case m.Result != nil:
+		payload = *m.Result
+	default:
+		if payload, err = payloadOf(text, frameMark, m.head.Nonce, *m.head.Log, m.head.SHA256); err != nil {
+			return "", nil, err
+		}
+	}
+	if !m.HasFiles {
+		return payload, nil, nil
+	}
+	bundle, err := payloadOf(text, filesMark, m.head.Nonce, *m.head.Files, m.head.FilesSHA256)
+	if err != nil {
+		return "", nil, err
+	}
+	files, err := readBundle(strings.NewReader(bundle))
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: its files cannot be read: %w", ErrNoFrame, err)
+	}
+	return payload, files, nil
+}
+
+// payloadOf finds the bytes behind a mark in a log. The nonce distinguishes them from what the tool itself wrote.
+func payloadOf(text []byte, mark, nonce string, length int, sum string) (string, error) {
+	line := frameLine(mark, nonce, length)
+	at := bytes.Index(text, []byte(line))
 	if at < 0 {
 		return "", ErrNoFrame
 	}
-	text = text[at+len(mark):]
-	if len(text) < *m.head.Log {
+	text = text[at+len(line):]
+	if len(text) < length {
 		return "", fmt.Errorf("%w: it is truncated", ErrNoFrame)
 	}
-	payload := string(text[:*m.head.Log])
-	if digest(payload) != m.head.SHA256 {
+	payload := string(text[:length])
+	if digest(payload) != sum {
 		return "", fmt.Errorf("%w: it was damaged", ErrNoFrame)
 	}
 	return payload, nil

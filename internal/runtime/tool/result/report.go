@@ -28,8 +28,11 @@ const (
 // messageMark opens every message. A container runtime may prefix its own text.
 const messageMark = "capstan-report "
 
-// frameMark opens the line before the bytes of a result in the log.
-const frameMark = "capstan-result "
+// frameMark opens the line before the bytes of a result in the log, and filesMark that before the files of the tool.
+const (
+	frameMark = "capstan-result "
+	filesMark = "capstan-files "
+)
 
 // Outcome is how a run of the launcher ended.
 type Outcome string
@@ -79,6 +82,9 @@ type Report struct {
 	StdoutBytes int64
 	// Stderr is the end of the tool's stderr or, with StartError, the error.
 	Stderr string
+	// Files that the tool returns, and an output that is longer than Result; nil for none. They count without an error
+	// only.
+	Files *Files
 }
 
 // header is the first line of a message.
@@ -94,6 +100,9 @@ type header struct {
 	Body int `json:"body"`
 	// Log is the length of the result in the log; nil if it is not there.
 	Log *int `json:"log,omitempty"`
+	// Files is the length of the files in the log, and FilesSHA256 their digest; nil if there are none.
+	Files       *int   `json:"files,omitempty"`
+	FilesSHA256 string `json:"filesSha256,omitempty"`
 	// SHA256 is the digest of the result or, without one, of the body.
 	SHA256 string `json:"sha256"`
 	// Nonce marks the frame in the log.
@@ -137,12 +146,19 @@ func (r Report) Encode(nonce string) (message, frame []byte) {
 		Stdout: r.StdoutBytes, Cut: r.Cut,
 		Body: len(r.Result), SHA256: digest(r.Result), Nonce: nonce,
 	}
+	var files []byte
+	if r.Files != nil {
+		bundle := r.Files.bundle()
+		size := len(bundle)
+		head.Files, head.FilesSHA256 = &size, digest(string(bundle))
+		files = encodeFrame(filesMark, nonce, string(bundle))
+	}
 	if message = head.encode(r.Result); len(message) <= sureMessageBytes {
-		return message, nil
+		return message, files
 	}
 	size := len(r.Result)
 	head.Log = &size
-	frame = encodeFrame(nonce, r.Result)
+	frame = append(encodeFrame(frameMark, nonce, r.Result), files...)
 	if message = head.encode(r.Result); len(message) <= MaxMessageBytes {
 		return message, frame
 	}
@@ -176,16 +192,16 @@ func (h header) encode(body string) []byte {
 
 // encodeFrame begins with a line break, because the tool's stderr, which the log may show before it, need not end with
 // one.
-func encodeFrame(nonce, payload string) []byte {
+func encodeFrame(mark, nonce, payload string) []byte {
 	frame := make([]byte, 0, len(payload)+96)
 	frame = append(frame, '\n')
-	frame = append(frame, frameLine(nonce, len(payload))...)
+	frame = append(frame, frameLine(mark, nonce, len(payload))...)
 	frame = append(frame, payload...)
 	return append(frame, '\n')
 }
 
-func frameLine(nonce string, length int) string {
-	return frameMark + nonce + " " + strconv.Itoa(length) + "\n"
+func frameLine(mark, nonce string, length int) string {
+	return mark + nonce + " " + strconv.Itoa(length) + "\n"
 }
 
 func digest(s string) string {

@@ -27,7 +27,7 @@ func readBack(t *testing.T, message, log string) string {
 		}
 		return *m.Result
 	}
-	text, err := m.ReadLog(strings.NewReader(log))
+	text, _, err := m.ReadLog(strings.NewReader(log))
 	if err != nil {
 		t.Fatalf("reading the log: %v", err)
 	}
@@ -189,15 +189,15 @@ func TestALogThatDoesNotHoldTheResult(t *testing.T) {
 		"another length":     strings.Replace(string(frame), " 5000\n", " 4999\n", 1),
 		"an early end":       string(frame[:4000]),
 		"a changed byte":     strings.Replace(string(frame), "xxxx", "xxyx", 1),
-		"only the first row": string(frame[:len(frameLine(testNonce, 5000))+1]),
+		"only the first row": string(frame[:len(frameLine(frameMark, testNonce, 5000))+1]),
 		"beyond the limit":   strings.Repeat("z", MaxLogBytes) + string(frame),
 	} {
-		if got, err := m.ReadLog(strings.NewReader(log)); !errors.Is(err, ErrNoFrame) {
+		if got, _, err := m.ReadLog(strings.NewReader(log)); !errors.Is(err, ErrNoFrame) {
 			t.Errorf("%s: read %d bytes, %v", name, len(got), err)
 		}
 	}
 	broken := errors.New("the connection broke")
-	if _, err := m.ReadLog(
+	if _, _, err := m.ReadLog(
 		io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken)),
 	); !errors.Is(err, broken) ||
 		errors.Is(err, ErrNoFrame) {
@@ -211,7 +211,7 @@ func TestAMessageWithoutALogHasNoneToRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.ReadLog(strings.NewReader("")); !errors.Is(err, ErrNoFrame) {
+	if _, _, err := m.ReadLog(strings.NewReader("")); !errors.Is(err, ErrNoFrame) {
 		t.Errorf("reading gives %v", err)
 	}
 }
@@ -253,7 +253,7 @@ func FuzzDecode(f *testing.F) {
 		if m.Result != nil && m.Outcome != Exited {
 			t.Errorf("%s has a result", m.Outcome)
 		}
-		if text, err := m.ReadLog(strings.NewReader(log)); err == nil && digest(text) != m.head.SHA256 {
+		if text, _, err := m.ReadLog(strings.NewReader(log)); err == nil && digest(text) != m.head.SHA256 {
 			t.Error("a result without the right digest was read")
 		}
 	})
