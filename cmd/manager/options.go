@@ -168,6 +168,9 @@ func (o *options) bindLimits(flags *flag.FlagSet) {
 	flags.Int64Var(&o.controllers.JournalCacheBytes, "journal-cache-bytes", 0,
 		"Use at most this many bytes of memory for cached conversations. Default: an eighth of the memory limit above "+
 			"64 MiB, at most 64 MiB.")
+	flags.Int64Var(&o.controllers.MaxNamespaceRecordBytes, "max-record-bytes-per-namespace",
+		controller.DefaultMaxNamespaceRecordBytes,
+		"Limit the files of all Sessions of a namespace to this many bytes in total.")
 	flags.Int64Var(&o.controllers.RecordBytesPerSecond, "record-bytes-per-second",
 		controller.DefaultRecordBytesPerSecond,
 		"Write at most this many bytes of Records per second, shared fairly between namespaces.")

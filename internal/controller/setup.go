@@ -47,6 +47,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	limits "github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
@@ -58,6 +59,8 @@ const (
 	// DefaultMaxJournalBytes is far below the memory of the manager, which holds several times a conversation while its
 	// model is called.
 	DefaultMaxJournalBytes = 32 << 20
+	// DefaultMaxNamespaceRecordBytes is a quarter of etcd's default limit.
+	DefaultMaxNamespaceRecordBytes = 512 << 20
 	// outputBytes is the memory for outputs of tools that are longer than a result, while they are read and stored.
 	outputBytes = 32 << 20
 	// DefaultMaxNamespaceJournalBytes is a quarter of etcd's default limit.
@@ -80,6 +83,8 @@ type Options struct {
 	Records record.Objects
 	// RecordBytesPerSecond bounds the bytes written to it, in all namespaces together. Default 1 MiB.
 	RecordBytesPerSecond int64
+	// MaxNamespaceRecordBytes bounds the files of all Sessions of each namespace together. Default 512 MiB.
+	MaxNamespaceRecordBytes int64
 	// Logs reads the logs of tool containers. Required.
 	Logs turn.LogReader
 	// Launcher is added to tool pods.
@@ -164,6 +169,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxNamespaceJournalBytes == 0 {
 		o.MaxNamespaceJournalBytes = DefaultMaxNamespaceJournalBytes
+	}
+	if o.MaxNamespaceRecordBytes == 0 {
+		o.MaxNamespaceRecordBytes = DefaultMaxNamespaceRecordBytes
 	}
 	if o.RecordBytesPerSecond == 0 {
 		o.RecordBytesPerSecond = DefaultRecordBytesPerSecond
@@ -382,11 +390,31 @@ func (o Options) register(
 	return nil
 }
 
+// storesOf returns the stores that a namespace may have: the files of its Sessions. The tools of MCPServers are bounded
+// by their number.
+func storesOf(cached client.Reader) func(context.Context, string) ([]record.Scope, error) {
+	return func(ctx context.Context, namespace string) ([]record.Scope, error) {
+		var sessions v1alpha1.SessionList
+		if err := cached.List(ctx, &sessions, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing the Sessions: %w", err)
+		}
+		scopes := make([]record.Scope, len(sessions.Items))
+		for i := range sessions.Items {
+			session := &sessions.Items[i]
+			scopes[i] = sessionfs.ScopeOf(sessionfs.Session{
+				Namespace: namespace, Name: session.Name, UID: session.UID,
+			})
+		}
+		return scopes, nil
+	}
+}
+
 // records returns the backend of the stores of Sessions.
-func (o Options) records() record.Store {
+func (o Options) records(cached client.Reader) record.Store {
 	bytes := fairshare.NewRate(float64(o.RecordBytesPerSecond), recordBurst, shares.Waited(shares.RecordBytes))
 	return record.New(o.Records, record.Options{
 		Limiter: bytes,
+		Ceiling: &record.Ceiling{Bytes: o.MaxNamespaceRecordBytes, Stores: storesOf(cached)},
 		Places: fairshare.NewPool(fairshare.Options{
 			Total: fairshare.Amount{Places: recordPlaces}, Waited: shares.Waited(shares.RecordOperations),
 		}),
@@ -410,7 +438,7 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner
 			Clock:   o.Clock,
 			Egress:  o.Egress,
 			Clients: mcp.NewClients(o.Egress, mcp.ClientsOptions{}),
-			Records: o.records(),
+			Records: o.records(mgr.GetClient()),
 			Secrets: secrets,
 		},
 		Options: modelcall.Options{

@@ -65,6 +65,8 @@ type Options struct {
 	Places *fairshare.Pool
 	// Limiter of the bytes that are written; nil for none.
 	Limiter Limiter
+	// Ceiling of the values of a namespace; nil for none.
+	Ceiling *Ceiling
 	// Clock returns the current time. Default: time.Now.
 	Clock func() time.Time
 }
@@ -246,6 +248,12 @@ func (s *objectStore) try(ctx context.Context, scope Scope, cause Cause, decide 
 	if err != nil {
 		return Outcome{}, err
 	}
+	counted, err := s.o.Ceiling.admit(ctx, scope, before.Bytes(), c.index.Bytes(), s.size)
+	if err != nil {
+		return Outcome{}, err
+	}
+	written := false
+	defer func() { counted(written) }()
 	blobs, index, err := c.packed()
 	if err != nil {
 		return Outcome{}, err
@@ -264,11 +272,21 @@ func (s *objectStore) try(ctx context.Context, scope Scope, cause Cause, decide 
 	if err != nil {
 		return Outcome{}, err
 	}
+	written = true
 	for _, name := range c.dropped {
 		// One that stays takes room until its owner is deleted, and harms nothing else.
 		_ = s.objects.DeleteBlob(ctx, scope, name)
 	}
 	return Outcome{Revision: c.index.Revision, Result: o.Result}, nil
+}
+
+// size reads the size of all values of a store.
+func (s *objectStore) size(ctx context.Context, scope Scope) (int64, error) {
+	x, _, err := s.read(ctx, scope)
+	if err != nil {
+		return 0, err
+	}
+	return x.Bytes(), nil
 }
 
 // packed returns the blobs and the index of a change as they are stored.

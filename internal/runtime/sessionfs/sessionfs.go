@@ -78,9 +78,12 @@ type FS struct {
 // New returns the filesystem of a Session. initial returns the files that it begins with, in the order in which they
 // are written; nil for none. It is called when the filesystem is used first.
 func New(store record.Store, of Session, initial func(context.Context) ([]Initial, error)) *FS {
-	return &FS{store: store, initial: initial, scope: record.Scope{
-		Namespace: of.Namespace, Session: of.Name, UID: of.UID, Store: StoreName,
-	}}
+	return &FS{store: store, initial: initial, scope: ScopeOf(of)}
+}
+
+// ScopeOf returns the store of the files of a Session.
+func ScopeOf(of Session) record.Scope {
+	return record.Scope{Namespace: of.Namespace, Session: of.Name, UID: of.UID, Store: StoreName}
 }
 
 // seeding is the cause of the operation that writes the initial files.
@@ -295,6 +298,9 @@ func (fs *FS) change(
 // shown returns an error with an Error in its chain, if it has a text that may be shown to the caller.
 func shown(err error) error {
 	switch {
+	case errors.Is(err, record.ErrNamespaceFull):
+		return fmt.Errorf("%w (%w)", Errorf("The filesystems of all sessions are full together. Delete files, "+
+			"or ask for sessions to be deleted."), err)
 	case errors.Is(err, record.ErrFull):
 		return fmt.Errorf("%w (%w)", Errorf("The filesystem is full: a Session has at most %d files and directories, "+
 			"with %d bytes in all. Delete some.", record.MaxKeys, record.MaxStoreBytes), err)

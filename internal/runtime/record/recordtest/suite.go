@@ -45,6 +45,9 @@ func Run(t *testing.T, newObjects func(t *testing.T) record.Objects) {
 		{"OperationsTakePlaces", placesAreTaken},
 		{"WrittenBytesAreLimitedBeforeTheyAreWritten", bytesAreLimited},
 		{"ACancelledOperationLeavesNothingHalf", cancelledOperation},
+		{"ANamespaceHasACeiling", namespaceIsBounded},
+		{"ACeilingHoldsUnderLoad", ceilingHoldsUnderLoad},
+		{"ANamespaceIsDeletedUnderLoad", namespaceIsDeleted},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
