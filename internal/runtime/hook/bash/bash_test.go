@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	goruntime "runtime"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
+	"github.com/capstan-dev/capstan/internal/testing/ratio"
 )
 
 // runner is the argument with which this test is a process for scripts.
@@ -395,6 +397,7 @@ func TestAProcessThatIsNotUsedEnds(t *testing.T) {
 	}
 }
 
+// BenchmarkScript compares a hook, for which a process is ready, with a program that does nothing and is started.
 func BenchmarkScript(b *testing.B) {
 	pool := newPool(b)
 	e := &Executor{Processes: pool}
@@ -402,14 +405,15 @@ func BenchmarkScript(b *testing.B) {
 	if outcome := e.Run(b.Context(), c); outcome.Decision != hook.Block {
 		b.Fatal(outcome)
 	}
-	for b.Loop() {
-		b.StopTimer()
+	ratio.Report(b, func() error {
 		for len(pool.ready) == 0 && b.Context().Err() == nil {
 			goruntime.Gosched()
 		}
-		b.StartTimer()
+		return exec.CommandContext(b.Context(), "true").Run()
+	}, func() error {
 		if outcome := e.Run(b.Context(), c); outcome.Decision != hook.Block {
-			b.Fatal(outcome)
+			return fmt.Errorf("the outcome is %+v", outcome)
 		}
-	}
+		return nil
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
+	"github.com/capstan-dev/capstan/internal/testing/ratio"
 )
 
 func newExecutor(t testing.TB) *Executor {
@@ -194,13 +195,22 @@ func FuzzExpression(f *testing.F) {
 	})
 }
 
+// BenchmarkExpression compares a hook with decoding the data that it looks at.
 func BenchmarkExpression(b *testing.B) {
 	e := newExecutor(b)
 	c := call(`data.tool_name == "delete" && data.arguments.path.startsWith("/etc") ? "not there" : ""`,
 		toolCall("delete", map[string]any{"path": "/etc/passwd"}))
-	for b.Loop() {
-		if outcome := e.Run(b.Context(), c); outcome.Decision != hook.Block {
-			b.Fatal(outcome)
-		}
+	raw, err := json.Marshal(toolCall("delete", map[string]any{"path": "/etc/passwd"}))
+	if err != nil {
+		b.Fatal(err)
 	}
+	ratio.Report(b, func() error {
+		var data map[string]any
+		return json.Unmarshal(raw, &data)
+	}, func() error {
+		if outcome := e.Run(b.Context(), c); outcome.Decision != hook.Block {
+			return fmt.Errorf("the outcome is %+v", outcome)
+		}
+		return nil
+	})
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/testing/ratio"
 )
 
 // filled is a store with so many small values, and one of 100 KB under the key /large.
@@ -62,6 +64,45 @@ func BenchmarkUpdate(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkFiles compares what the tools for files do in a Session with 1,000 files with reading one Record: that of a
+// file of 100 KB.
+func BenchmarkFiles(b *testing.B) {
+	objects, err := kubernetes.ForConfig(config, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	session := sessionfs.Session{Namespace: "default", Name: "bench", UID: types.UID(uuid.NewString())}
+	store := record.New(objects, record.Options{})
+	o := record.Operation{
+		Cause: record.Cause{Key: "fill"}, Put: []record.Put{{Key: "/large", Value: make([]byte, 100_000), Kind: "file"}},
+	}
+	for i := range 1_000 {
+		o.Put = append(o.Put, record.Put{
+			Key: fmt.Sprintf("/source-%04d.go", i), Value: []byte("package main"), Encoding: "text", Kind: "file",
+		})
+	}
+	scope := sessionfs.ScopeOf(session)
+	if _, err := store.Apply(b.Context(), scope, o); err != nil {
+		b.Fatal(err)
+	}
+	x, err := store.List(b.Context(), scope)
+	if err != nil {
+		b.Fatal(err)
+	}
+	large, _ := x.Find("/large")
+	files := sessionfs.New(store, session, nil)
+	for name, operation := range map[string]func() error{
+		"read":   func() error { _, err := files.Read(b.Context(), "/large"); return err },
+		"list":   func() error { _, err := files.List(b.Context(), "/"); return err },
+		"stat":   func() error { _, err := files.Stat(b.Context(), "/source-0500.go"); return err },
+		"search": func() error { _, err := files.Grep(b.Context(), "main$", "source-05"); return err },
+	} {
+		b.Run(name, func(b *testing.B) {
+			ratio.Report(b, func() error { _, err := store.Load(b.Context(), scope, large); return err }, operation)
 		})
 	}
 }
