@@ -7,7 +7,6 @@ import (
 	"github.com/capstan-dev/capstan/capstantest/job"
 	"github.com/capstan-dev/capstan/internal/runtime/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
-	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
@@ -52,7 +51,7 @@ func (b *builder) jobs(ctx context.Context, j inprocess.Job) (result.Report, boo
 	report := result.ReportOf(stdout, stderr, exit)
 	var files *result.Files
 	if j.Inputs != nil {
-		files = j.Inputs.Returned(call.Files, jobspec.Outputs(j.Tool.Spec.Job))
+		files = j.Inputs.Returned(call.Files, j.Outputs)
 	}
 	return report.WithFiles(files, stdout, j.KeepsOutput), true
 }

@@ -52,7 +52,7 @@ func openWorkspace(c config) (*workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the directory for files: %w", err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	for _, file := range files.Files {
 		if err := place(root, file); err != nil {
 			return nil, fmt.Errorf("writing file %q: %w", file.Path, err)
@@ -118,7 +118,7 @@ func (c *collection) output(output string) {
 		}
 		at = next
 	}
-	defer unix.Close(at)
+	defer func() { _ = unix.Close(at) }()
 	c.entry(at, "/"+strings.Join(names[:len(names)-1], "/"), names[len(names)-1], len(names))
 }
 
@@ -128,7 +128,8 @@ func openDirectory(at int, name string) (int, error) {
 
 // entry collects the entry of a directory.
 func (c *collection) entry(at int, directory, name string, depth int) {
-	if c.entries++; c.entries > maxEntries {
+	c.entries++
+	if c.entries > maxEntries {
 		c.files.More++
 		return
 	}

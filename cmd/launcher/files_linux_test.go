@@ -123,8 +123,10 @@ func TestReturnedFilesAreBounded(t *testing.T) {
 		"many files": {"for i in $(seq 200); do printf x > $i; done", func(f *result.Files) bool {
 			return len(f.Files) == result.MaxFiles && f.More == 200-result.MaxFiles
 		}},
-		"deep directories": {"d=; for i in $(seq 60); do d=${d}d/; done; mkdir -p $d; printf x > ${d}x",
-			func(f *result.Files) bool { return len(f.Files) == 1 && f.Files[0].Problem == result.ProblemCount }},
+		"deep directories": {
+			"d=; for i in $(seq 60); do d=${d}d/; done; mkdir -p $d; printf x > ${d}x",
+			func(f *result.Files) bool { return len(f.Files) == 1 && f.Files[0].Problem == result.ProblemCount },
+		},
 		"a file that cannot be read": {"printf x > x; chmod 0 x; printf y > y", func(f *result.Files) bool {
 			return listed(f) == "/x!Read /y=y" || os.Getuid() != 0 && len(f.Files) == 2
 		}},

@@ -125,8 +125,8 @@ type output struct {
 	whole bool
 }
 
-// shortOutput is how much of stdout is kept for a result: a few bytes more than it may have, so that a rune on the border
-// is whole.
+// shortOutput is how much of stdout is kept for a result: a few bytes more than it may have, so that a rune on the
+// border is whole.
 const shortOutput = result.MaxResultBytes + utf8.UTFMax
 
 // newOutput returns streams of which the start is kept: of stdout as much as a result has, or as is returned whole.

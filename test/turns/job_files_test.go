@@ -80,7 +80,9 @@ var _ = Describe("The files of a Job", func() {
 		namespace := buildNamespace(ctx, buildTool(v1alpha1.SideEffectAtMostOnce), builder.Call("build"))
 		large := `{"path": "/src/b", "content": "` + strings.Repeat("x", 90_000) + `"}`
 		var model v1alpha1.Model
-		Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: modelIn(ctx, namespace)}, &model)).To(Succeed())
+		Expect(
+			kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: modelIn(ctx, namespace)}, &model),
+		).To(Succeed())
 		model.Spec.Simulation.ToolCalls.Conditional = append(model.Spec.Simulation.ToolCalls.Conditional,
 			v1alpha1.SimulatedRule{Contains: "more", Sequence: []v1alpha1.SimulatedStep{{Calls: []v1alpha1.SimulatedToolCall{
 				fileCall("write_file", large),

@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// limit is the most that is read of one log: a result of 64 KiB and 1 MiB of files with their frames, in base64, and the
-// prefixes that a container runtime may add.
+// limit is the most that is read of one log: a result of 64 KiB and 1 MiB of files with their frames, in base64, and
+// the prefixes that a container runtime may add.
 const limit = 3 << 20
 
 // timeout bounds reading one log. The node's kubelet serves it, and may have stopped responding without closing

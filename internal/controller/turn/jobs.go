@@ -105,6 +105,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		ToolName:  definition.Name,
 		Arguments: a.step.known.Plan(call.ID).Arguments,
 		Files:     files,
+		Outputs:   step.Outputs(definition.Spec.Job),
 		Launcher:  r.Launcher,
 		Locale:    a.plan().Locale,
 

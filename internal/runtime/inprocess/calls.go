@@ -141,7 +141,7 @@ func (l *Loop) exchange(ctx context.Context, turn turnstate.Turn, config turnsta
 	case refused != nil:
 		return *refused
 	}
-	j.Inputs = inputs
+	j.Inputs, j.Outputs = inputs, step.Outputs(j.Tool.Spec.Job)
 	outcome, returned := l.carryOut(ctx, j)
 	stored, err := l.Steps.StoreFiles(ctx, turn, config, j.Call, outcome, returned)
 	if err != nil {

@@ -63,8 +63,10 @@ type Job struct {
 	Arguments string
 	// Locale of the response to the user; empty for none.
 	Locale string
-	// Inputs are the files that the tool gets; nil for a Tool that shares none.
-	Inputs *result.Files
+	// Inputs are the files that the tool gets, and Outputs the paths of those that it returns; nil for a Tool that shares
+	// none.
+	Inputs  *result.Files
+	Outputs []string
 	// KeepsOutput reports whether an output that is longer than a result is kept.
 	KeepsOutput bool
 }

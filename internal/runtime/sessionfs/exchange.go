@@ -94,13 +94,18 @@ func (fs *FS) Return(
 	ctx context.Context, cause record.Cause, revision int64, files []Content, note func([]Refusal) string,
 ) (string, error) {
 	var result string
-	return result, fs.change(ctx, cause, &result, func(_ context.Context, x *record.Index) (*record.Operation, any, error) {
-		o, refused := returned(x, revision, files)
-		if len(o.Put) == 0 {
-			return nil, note(refused), nil
-		}
-		return o, note(refused), nil
-	})
+	return result, fs.change(
+		ctx,
+		cause,
+		&result,
+		func(_ context.Context, x *record.Index) (*record.Operation, any, error) {
+			o, refused := returned(x, revision, files)
+			if len(o.Put) == 0 {
+				return nil, note(refused), nil
+			}
+			return o, note(refused), nil
+		},
+	)
 }
 
 // returned is the operation that writes files, and what it does not write. It is a pure function.

@@ -61,10 +61,15 @@ func TestFilesThatAToolReturnsAreWrittenUnlessTheyHaveChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := []Content{
-		{Path: "/dir", Content: []byte("x")}, {Path: "/edited", Content: []byte("x"), Given: true},
-		{Path: "/file/below", Content: []byte("x")}, {Path: "/gone", Content: []byte("x"), Given: true},
-		{Path: "/locked", Content: []byte("x"), Given: true}, {Path: "/new/deep", Content: []byte("new")},
-		{Path: "/same", Content: []byte("changed"), Given: true}, {Path: "/../up", Content: []byte("x")}, {Path: "/"},
+		{Path: "/dir", Content: []byte("x")},
+		{Path: "/edited", Content: []byte("x"), Given: true},
+		{Path: "/file/below", Content: []byte("x")},
+		{Path: "/gone", Content: []byte("x"), Given: true},
+		{Path: "/locked", Content: []byte("x"), Given: true},
+		{Path: "/new/deep", Content: []byte("new")},
+		{Path: "/same", Content: []byte("changed"), Given: true},
+		{Path: "/../up", Content: []byte("x")},
+		{Path: "/"},
 	}
 	cause := record.Cause{Step: 1, Key: "turn/1-0/files"}
 	s.objects.Intercept(nil)

@@ -54,7 +54,23 @@ func (run *Runner) Inputs(
 	return inputs, nil, nil
 }
 
-// EncodedInputs returns the files that a Job tool gets as the value of an annotation; empty for a tool that shares none.
+// Outputs returns the paths of the files and directories that a Job tool returns, as they are in the Session.
+func Outputs(job *v1alpha1.JobTool) []string {
+	if job.Files == nil {
+		return nil
+	}
+	var paths []string
+	for _, output := range job.Files.Outputs {
+		// The API accepts no paths that cannot be cleaned.
+		if clean, err := sessionfs.Clean(string(output)); err == nil {
+			paths = append(paths, clean)
+		}
+	}
+	return paths
+}
+
+// EncodedInputs returns the files that a Job tool gets as the value of an annotation; empty for a tool that shares
+// none.
 func (run *Runner) EncodedInputs(
 	ctx context.Context, t turnstate.Turn, c turnstate.Config, job *v1alpha1.JobTool,
 ) (string, *tool.Outcome, error) {
@@ -102,14 +118,16 @@ func (run *Runner) StoreFiles(
 	}
 	cause := invocation.CauseOf(t, call.ID)
 	cause.Key += "/files"
-	text, err := "", error(nil)
-	if files := run.Files(t, InitialFiles(c)); len(written) == 0 || files == nil {
-		text = note(nil)
-	} else if text, err = files.Return(ctx, cause, returned.Revision, written, note); refusedForGood(err) {
-		text, err = "\n\n[No file was copied to the session: "+wordsOf(err)+"]", nil
-	}
-	if err != nil {
-		return outcome, fmt.Errorf("storing the files of call %s: %w", call.ID, err)
+	text := note(nil)
+	if files := run.Files(t, InitialFiles(c)); len(written) > 0 && files != nil {
+		var err error
+		text, err = files.Return(ctx, cause, returned.Revision, written, note)
+		switch {
+		case refusedForGood(err):
+			text = "\n\n[No file was copied to the session: " + wordsOf(err) + "]"
+		case err != nil:
+			return outcome, fmt.Errorf("storing the files of call %s: %w", call.ID, err)
+		}
 	}
 	if text != "" {
 		added := content.Add(*outcome.Result, text)

@@ -68,20 +68,22 @@ func TestTheResultNamesFilesThatAreNotStored(t *testing.T) {
 	b.writeFile(turn, "/src/a", "changed")
 	long := ended(strings.Repeat("out\n", 30_000))
 	returned := &result.Files{Revision: inputs.Revision, More: 3, Files: []result.File{
-		{Path: "/src/a", Content: []byte("x"), Given: true}, {Path: "/src/b", Content: []byte("b")},
+		{Path: "/src/a", Content: []byte("x"), Given: true},
+		{Path: "/src/b", Content: []byte("b")},
 		{Path: "/src/c", Problem: result.ProblemType},
 	}}
 	call := v1alpha1.ToolCall{ID: "1-0", Name: "test"}
 	c := turnstate.Config{Tools: builtin.Definitions("session_file_system")}
-	const note = "\n\n[Not copied to the session: /src/c (a link, or not a regular file), /src/a (changed meanwhile) and " +
-		"3 more.]"
+	const note = "\n\n[Not copied to the session: /src/c (a link, or not a regular file), /src/a (changed meanwhile) " +
+		"and 3 more.]"
 	for range 2 { // A process that was killed before the call was settled repeats it.
 		outcome, err := b.StoreFiles(t.Context(), turn, c, call, long, returned)
 		if err != nil || !strings.HasSuffix(*outcome.Result, note) || len(*outcome.Result) > tool.MaxResultBytes {
 			t.Fatalf("outcome %+v: %v", outcome, err)
 		}
 		kept, err := b.After(turn, c, call, "{}")(t.Context(), outcome)
-		if err != nil || !strings.HasSuffix(*kept.Result, note) || !strings.Contains(*kept.Result, "/outputs/demo-1.1-0.txt") {
+		if err != nil || !strings.HasSuffix(*kept.Result, note) ||
+			!strings.Contains(*kept.Result, "/outputs/demo-1.1-0.txt") {
 			t.Errorf("outcome %+v: %v", kept, err)
 		}
 		if len(*kept.Result) > tool.MaxResultBytes {

@@ -33,7 +33,13 @@ func namespaceIsBounded(f *fixture) {
 			f.t.Fatal(err)
 		}
 	}
-	if err := f.grow(store, one, "/b", 10_001); !errors.Is(err, record.ErrNamespaceFull) || !errors.Is(err, record.ErrFull) {
+	if err := f.grow(
+		store,
+		one,
+		"/b",
+		10_001,
+	); !errors.Is(err, record.ErrNamespaceFull) ||
+		!errors.Is(err, record.ErrFull) {
 		f.t.Fatalf("above the ceiling: %v", err)
 	}
 	if err := f.grow(store, one, "/b", 10_000); err != nil {

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
@@ -40,7 +39,7 @@ func containerEnvironment(p Params) []corev1.EnvVar {
 		own = append(own,
 			corev1.EnvVar{Name: result.EnvFilesFile, Value: path.Join(argumentsMount, filesName)},
 			corev1.EnvVar{Name: result.EnvFilesRoot, Value: filesMount},
-			corev1.EnvVar{Name: result.EnvOutputs, Value: encodeNames(Outputs(p.Tool.Job))})
+			corev1.EnvVar{Name: result.EnvOutputs, Value: encodeNames(p.Outputs)})
 	}
 	if p.KeepsOutput {
 		own = append(own, corev1.EnvVar{Name: result.EnvKeepOutput, Value: "true"})
@@ -59,21 +58,6 @@ func containerEnvironment(p Params) []corev1.EnvVar {
 		environment = append(environment, variable)
 	}
 	return environment
-}
-
-// Outputs returns the paths of the files and directories that a tool returns, as they are in the Session.
-func Outputs(job *v1alpha1.JobTool) []string {
-	if job.Files == nil {
-		return nil
-	}
-	var paths []string
-	for _, output := range job.Files.Outputs {
-		// The API accepts no other paths.
-		if clean, err := sessionfs.Clean(string(output)); err == nil {
-			paths = append(paths, clean)
-		}
-	}
-	return paths
 }
 
 // envVar returns a variable of a Tool. The kubelet reads a Secret's value: the manager never sees it.

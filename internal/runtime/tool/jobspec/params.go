@@ -50,6 +50,8 @@ type Params struct {
 	Arguments string
 	// Files that the tool gets, as the value of an annotation; empty for a Tool that shares no files.
 	Files string
+	// Outputs are the paths of the files and directories that the tool returns, as they are in the Session.
+	Outputs []string
 	// KeepsOutput reports whether an output that is longer than a result is returned.
 	KeepsOutput bool
 	// Launcher that runs the tool's command.

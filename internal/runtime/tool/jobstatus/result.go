@@ -20,8 +20,9 @@ const MaxLogBytes = result.MaxFilesLogBytes
 // the log.
 var ErrResultLost = errors.New("the result of the tool is lost")
 
-// ReadResult finds the result of a tool in the log of its container, and the files of the tool, if there are any. message is the container's termination message,
-// which has the position of the result and distinguishes it from the tool's own output.
+// ReadResult finds the result of a tool in the log of its container, and the files of the tool, if there are any.
+// message is the container's termination message, which has their positions and distinguishes them from the tool's own
+// output.
 func ReadResult(log io.Reader, message string) (string, *result.Files, error) {
 	report, err := result.Decode(message)
 	if err != nil {

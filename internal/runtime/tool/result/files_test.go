@@ -43,7 +43,8 @@ func TestFilesArriveBehindAResultOfAnySize(t *testing.T) {
 		Files: []File{
 			{Path: "/a", Content: []byte("a\ncapstan-files x 1\n")},
 			{Path: "/b", Content: random(t, MaxFileBytes), Given: true},
-			{Path: "/c", Content: random(t, MaxOutputFileBytes-MaxFileBytes-100)}, {Path: "/d", Problem: ProblemType},
+			{Path: "/c", Content: random(t, MaxOutputFileBytes-MaxFileBytes-100)},
+			{Path: "/d", Problem: ProblemType},
 		},
 	}
 	for _, size := range []int{0, 100, 3000, MaxResultBytes} {
@@ -130,12 +131,16 @@ func TestTheFilesOfACallFitIntoAnAnnotation(t *testing.T) {
 }
 
 func TestAFunctionReturnsFilesAsAContainerDoes(t *testing.T) {
-	given := Files{Revision: 5, Files: []File{{Path: "/src/a", Content: []byte("a")}, {Path: "/src/b", Content: []byte("b")}}}
+	given := Files{
+		Revision: 5,
+		Files:    []File{{Path: "/src/a", Content: []byte("a")}, {Path: "/src/b", Content: []byte("b")}},
+	}
 	after := given.Contents()
 	after["/src/a"], after["/src/c"], after["/other"] = []byte("changed"), []byte("c"), []byte("not returned")
 	after["/src/large"] = make([]byte, MaxFileBytes+1)
 	want := &Files{Revision: 5, Files: []File{
-		{Path: "/src/a", Content: []byte("changed"), Given: true}, {Path: "/src/c", Content: []byte("c")},
+		{Path: "/src/a", Content: []byte("changed"), Given: true},
+		{Path: "/src/c", Content: []byte("c")},
 		{Path: "/src/large", Problem: ProblemSize},
 	}}
 	if got := given.Returned(after, []string{"/src"}); !reflect.DeepEqual(got, want) {
