@@ -96,9 +96,14 @@ cancel_all() {
   done <<<"$(unfinished)"
 }
 
+# available prints how many pods of the manager are available; nothing if none is.
+available() {
+  kube -n "$namespace" get deployment/capstan-manager --ignore-not-found -o jsonpath='{.status.availableReplicas}'
+}
+
 # settle waits for the running Turns to end, or cancels them. It exits if some still run.
 settle() {
-  local left available
+  local left running
   left=$(active)
   if [ -z "$left" ]; then
     say "no Turn runs"
@@ -108,8 +113,8 @@ settle() {
     say "running Turns: $(wc -l <<<"$left"); deleting them without waiting (--force)"
     return
   fi
-  available=$(kube -n "$namespace" get deployment/capstan-manager --ignore-not-found -o jsonpath='{.status.availableReplicas}')
-  if [ -z "$available" ]; then
+  running=$(available)
+  if [ -z "$running" ]; then
     printf '%s\n' "$left" >&2
     die "Turns run in these Sessions (namespace, Session, Turn), and the manager, which would end them, is not available. Start the manager, or use --force to delete them without waiting"
   fi
@@ -147,6 +152,24 @@ remove_sessions() {
     kube_waiting delete sessions.capstan.dev --all --all-namespaces --timeout=120s >/dev/null ||
       die "some Sessions still exist after two minutes: see their metadata.finalizers and the manager's log, then run this again"
   fi
+}
+
+# release_sessions removes the finalizer of Sessions with hooks at their end, if no manager runs that would do it. The
+# hooks do not run then.
+release_sessions() {
+  local running left space session place
+  running=$(available)
+  if [ -n "$running" ] || ! served sessions; then
+    return 0
+  fi
+  left=$(kube get sessions.capstan.dev --all-namespaces -o go-template='{{range .items}}{{$meta := .metadata}}{{range $place, $name := $meta.finalizers}}{{if eq $name "capstan.dev/session-end"}}{{$meta.namespace}} {{$meta.name}} {{$place}}{{"\n"}}{{end}}{{end}}{{end}}')
+  while read -r space session place; do
+    [ -n "$session" ] || continue
+    say "no manager runs: releasing Session $session in namespace $space without the hooks at its end"
+    kube -n "$space" patch "sessions.capstan.dev/$session" --type=json --patch '[
+      {"op": "test", "path": "/metadata/finalizers/'"$place"'", "value": "capstan.dev/session-end"},
+      {"op": "remove", "path": "/metadata/finalizers/'"$place"'"}]' >/dev/null
+  done <<<"$left"
 }
 
 # stop_manager scales the manager to zero and waits until its pods are deleted.
@@ -187,9 +210,11 @@ remove_definitions() {
 
 announce
 settle
+release_sessions
 if [ "$all" = yes ]; then
   remove_sessions
   stop_manager
+  release_sessions
   remove_managed_objects
   remove_installation
 fi

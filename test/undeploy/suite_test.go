@@ -76,12 +76,17 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 			},
 			builder.ClientTool("ask").In("default").Obj(),
 			builder.Harness("base").In("default").Tools("ask").Obj(),
-			builder.Session("demo").In("default").Obj(),
+			builder.Session("demo").In("default").Obj(), audited(),
 			builder.Turn("demo-1").In("default").Obj(), builder.Turn("demo-2").In("default").Obj(),
 		} {
 			Expect(kit.Client.Create(ctx, object)).To(Succeed())
 		}
 		Eventually(kit.Turn(ctx, "default", "demo-1")).Should(capstantest.WaitForTools("ask"))
+		Eventually(func(g Gomega) {
+			session := audited()
+			g.Expect(kit.Client.Get(ctx, client.ObjectKeyFromObject(session), session)).To(Succeed())
+			g.Expect(session.Finalizers).To(Equal([]string{v1alpha1.FinalizerSessionEnd}))
+		}).Should(Succeed())
 	})
 
 	It("changes nothing while a Turn runs without a manager", func(ctx context.Context) {
@@ -94,7 +99,7 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 	It("does not delete the definitions while a Turn runs", func(ctx context.Context) {
 		output, err := undeploy(ctx, "--definitions-only")
 		Expect(err).To(HaveOccurred())
-		Expect(output).To(ContainSubstring("deleting, in all namespaces: 1 sessions, 2 turns, 0 toolresults"))
+		Expect(output).To(ContainSubstring("deleting, in all namespaces: 2 sessions, 2 turns, 0 toolresults"))
 		expectUntouched(ctx)
 	})
 
@@ -143,6 +148,15 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 		))
 	})
 })
+
+// audited is a Session with a hook at its end, whose finalizer the manager removes.
+func audited() *v1alpha1.Session {
+	session := builder.Session("audited").In("default").Obj()
+	session.Spec.Hooks = []v1alpha1.Hook{{
+		Name: "bye", Event: v1alpha1.HookEventSessionEnd, CEL: &v1alpha1.CELHook{Expression: "true"},
+	}}
+	return session
+}
 
 // undeploy runs the script and returns its output.
 func undeploy(ctx context.Context, arguments ...string) (string, error) {
