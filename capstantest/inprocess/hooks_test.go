@@ -2,6 +2,7 @@ package inprocess_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -104,6 +105,108 @@ spec:
 	end, err := journal.New(store, journal.Options{}).Ended(t.Context(), of, steps[0])
 	if err != nil || end == nil || len(end.Hooks) != 1 || end.Hooks[0].Reason != "seen" {
 		t.Errorf("the journal has %+v, %v", end, err)
+	}
+}
+
+// lively has hooks at the start and the end of a Session, which keep their count in its files.
+const lively = `---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: lively}
+spec:
+  harnessRef: {name: base}
+  hooks:
+  - {name: hello, event: SessionStart, bash: {command: "printf x >> n; cat n >&2; exit 1"}}
+  - {name: bye, event: SessionEnd, bash: {command: "printf x >> n; cat n >&2; exit 1"}}
+`
+
+// Rules: HOOK-01, HOOK-15.
+func TestASessionStartsOnceAndEndsOnce(t *testing.T) {
+	runtime := start(t, inprocess.WithSimulation(calling()), inprocess.WithYAML(lively))
+	if hooks := runtime.SessionHooks("lively"); hooks != nil {
+		t.Errorf("before the first Turn: %+v", hooks)
+	}
+	for range 2 {
+		if turn, err := runtime.RunText(t.Context(), "lively", "Go."); err != nil || reason(turn) != "True EndTurn" {
+			t.Fatalf("it ends with %s, %v", reason(turn), err)
+		}
+	}
+	outcome := func(id, text string) []v1alpha1.HookOutcome {
+		return []v1alpha1.HookOutcome{{ID: id, Decision: v1alpha1.HookDecisionBlock, Reason: text}}
+	}
+	hooks := runtime.SessionHooks("lively")
+	if hooks == nil || hooks.StartedAt == nil || !slices.Equal(hooks.Start, outcome("session:hello", "x")) ||
+		len(hooks.End) != 1 || hooks.End[0].ID != "session:bye" {
+		t.Fatalf("the hooks are %+v", hooks)
+	}
+	ended, err := runtime.EndSession(t.Context(), "lively")
+	if err != nil || !slices.Equal(ended, outcome("session:bye", "xx")) {
+		t.Errorf("it ends with %+v, %v", ended, err)
+	}
+	if again, err := runtime.EndSession(t.Context(), "lively"); err != nil || again != nil {
+		t.Errorf("it ends again with %+v, %v", again, err)
+	}
+	if _, err := runtime.RunText(t.Context(), "lively", "Go."); err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("a Turn of a Session that has ended: %v", err)
+	}
+	if _, err := runtime.EndSession(t.Context(), "none"); err == nil {
+		t.Error("a Session that does not exist ends")
+	}
+}
+
+func TestASessionThatHasHadNoTurnEndsWithoutHooks(t *testing.T) {
+	runtime := start(t, inprocess.WithSimulation(calling()), inprocess.WithYAML(lively))
+	if ended, err := runtime.EndSession(t.Context(), "lively"); err != nil || ended != nil {
+		t.Errorf("it ends with %+v, %v", ended, err)
+	}
+}
+
+func TestASessionThatAnotherRuntimeHasStartedEndsHere(t *testing.T) {
+	store, records := inprocess.NewMemoryStore(), inprocess.NewMemoryRecords()
+	options := []inprocess.Option{
+		inprocess.WithStore(store), inprocess.WithRecords(records), inprocess.WithSimulation(calling()),
+		inprocess.WithYAML(lively),
+	}
+	if _, err := start(t, options...).RunText(t.Context(), "lively", "Go."); err != nil {
+		t.Fatal(err)
+	}
+	runtime := start(t, options...)
+	if _, err := runtime.RunText(t.Context(), "lively", "Go."); err != nil || runtime.SessionHooks("lively") != nil {
+		t.Errorf("the hooks at the start run again: %+v, %v", runtime.SessionHooks("lively"), err)
+	}
+	ended, err := runtime.EndSession(t.Context(), "lively")
+	if err != nil || len(ended) != 1 || ended[0].Reason != "xx" {
+		t.Errorf("it ends with %+v, %v", ended, err)
+	}
+}
+
+// Rules: HOOK-15.
+func TestAnEndingSessionCancelsItsTurns(t *testing.T) {
+	runtime := start(t, inprocess.WithSimulation(calling([]string{"ask"})), inprocess.WithYAML(lively),
+		inprocess.WithYAML(`---
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: ask}
+spec: {description: Asks., client: {}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: lively}
+spec:
+  harnessRef: {name: base}
+  tools: [{name: ask}]
+  hooks: [{name: bye, event: SessionEnd, cel: {expression: "'over'"}}]
+`))
+	turn, err := runtime.RunText(t.Context(), "lively", "Go.")
+	if err != nil || turn.Status.Phase != v1alpha1.TurnPhaseWaitingForToolResults {
+		t.Fatalf("it is %s, %v", turn.Status.Phase, err)
+	}
+	ended, err := runtime.EndSession(t.Context(), "lively")
+	if err != nil || len(ended) != 1 || ended[0].Reason != "over" {
+		t.Errorf("it ends with %+v, %v", ended, err)
+	}
+	if got := reason(runtime.Turn(turn.Name)); got != "False Cancelled" {
+		t.Errorf("its Turn ends with %s", got)
 	}
 }
 

@@ -250,6 +250,36 @@ func (r *Runtime) Apply(given ...Object) error {
 	return nil
 }
 
+// EndSession ends a Session, as its deletion in a cluster does: its Turns are cancelled, the hooks at the event
+// SessionEnd run, and it accepts no Turn any more. The Sessions of its sub-agents end as well. The result has the hooks
+// of the Session that did not allow or have failed. Its journal and its files stay in the Store.
+func (r *Runtime) EndSession(ctx context.Context, session string) ([]v1alpha1.HookOutcome, error) {
+	of, err := r.session(session)
+	if err != nil {
+		return nil, fmt.Errorf("ending a Session: %w", err)
+	}
+	outcomes, err := r.loop.EndSession(ctx, of.Name)
+	for _, other := range all[*v1alpha1.Session](r.built.objects) {
+		if caller := other.Spec.Origin.SubAgentOf(); err == nil && caller != nil && caller.Session.UID == of.UID {
+			_, err = r.EndSession(ctx, other.Name)
+		}
+	}
+	if err != nil {
+		return outcomes, fmt.Errorf("ending Session %s: %w", of.Name, err)
+	}
+	return outcomes, nil
+}
+
+// SessionHooks shows the hooks at the events SessionStart and SessionEnd, as the status of the Session does. It is nil
+// until the first Turn of the Session begins, before which those at its start run.
+func (r *Runtime) SessionHooks(session string) *v1alpha1.SessionHooks {
+	of, err := r.session(session)
+	if err != nil {
+		return nil
+	}
+	return r.loop.Hooks(of.Name)
+}
+
 // session is the Session of a name; the default one for an empty name.
 func (r *Runtime) session(name string) (*v1alpha1.Session, error) {
 	if name == "" {

@@ -60,7 +60,7 @@ type scenario struct {
 	gone []string
 }
 
-var scenarios = slices.Concat(plain, guarded, interfered, mixed, waiting, bulky)
+var scenarios = slices.Concat(plain, guarded, lively, interfered, mixed, waiting, bulky)
 
 var plain = []scenario{
 	{

@@ -87,6 +87,38 @@ var _ = Describe("A Turn in process", func() {
 	}
 })
 
+var _ = Describe("A Session in process", func() {
+	// Rules: HOOK-01, HOOK-15.
+	It("has the same hooks at its start and its end as with the controllers", func(ctx context.Context) {
+		s := scenario{model: script(), session: lively}
+		namespace := newNamespace(ctx)
+		file := filepath.Join(GinkgoT().TempDir(), "scenario.yaml")
+		Expect(os.WriteFile(file, []byte(s.yaml("Scenario: a life.")), 0o600)).To(Succeed())
+		Expect(kit.Apply(ctx, namespace, file)).To(Succeed())
+		asked := question()
+		asked.Namespace = namespace
+		Expect(kit.Client.Create(ctx, asked)).To(Succeed())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		session := &v1alpha1.Session{}
+		Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "demo"}, session)).To(Succeed())
+
+		runtime, err := inprocess.New(ctx, inprocess.WithNamespace(namespace), inprocess.WithYAML(s.yaml("Scenario: a life.")))
+		Expect(err).NotTo(HaveOccurred())
+		turn, err := runtime.RunTurn(ctx, question())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(turn.Status.Phase).To(Equal(v1alpha1.TurnPhaseSucceeded))
+		inProcess, inCluster := runtime.SessionHooks("demo"), session.Status.Hooks
+		Expect(inCluster.Start).To(HaveLen(2))
+		Expect(inProcess.Start).To(Equal(inCluster.Start))
+		Expect(inCluster.End).To(HaveLen(1))
+		Expect(inProcess.End).To(Equal(inCluster.End))
+		Expect(inProcess.StartedAt.IsZero()).To(Equal(inCluster.StartedAt.IsZero()))
+		ended, err := runtime.EndSession(ctx, "demo")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(ended).To(ConsistOf(HaveField("Reason", "deleted")))
+	})
+})
+
 // course is the recorded result of a Turn, without ids and times.
 type course struct {
 	// rests are the statuses while the Turn waited for others, status is the last one.

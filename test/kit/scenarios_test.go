@@ -183,6 +183,13 @@ const hooking = `hooks: [
   {name: end, event: TurnEnd, cel: {expression: 'data.success ? "well" : "badly"'}},
   {name: wrong, event: TurnEnd, cel: {expression: 'data.missing'}}]`
 
+// lively is a Session with hooks at its start and its end.
+const lively = `hooks: [
+  {name: hello, event: SessionStart, cel: {expression: 'event == "session_start" ? "it starts" : "it does not"'}},
+  {name: wrong, event: SessionStart, cel: {expression: 'data.missing'}},
+  {name: fine, event: SessionStart, bash: {command: "true"}},
+  {name: bye, event: SessionEnd, timeout: 2s, cel: {expression: data.reason}}]`
+
 // speak is a tool that prints its name.
 func speak(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
 	started()

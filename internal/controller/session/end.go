@@ -138,7 +138,7 @@ func (r *Reconciler) endActivity(ctx context.Context, session *v1alpha1.Session)
 	config := turnstate.Config{Effective: resolved.Effective, Texts: r.Texts.Of(resolved, live)}
 	logger := ctrl.LoggerFrom(ctx)
 	return func(ctx context.Context) (any, error) {
-		return nil, r.Steps.EndSession(ctrl.LoggerInto(ctx, logger), live, config, pinned)
+		return r.Steps.EndSession(ctrl.LoggerInto(ctx, logger), live, config, pinned)
 	}, nil
 }
 

@@ -129,16 +129,25 @@ func (l *Loop) submit(turn *v1alpha1.Turn) (*run, error) {
 		}
 		return known, nil
 	}
-	q := l.sessions[turn.Spec.SessionRef.Name]
-	if q == nil {
-		q = &queue{}
-		l.sessions[turn.Spec.SessionRef.Name] = q
+	q := l.queueOf(turn.Spec.SessionRef.Name)
+	if q.ended {
+		return nil, fmt.Errorf("Session %q has ended: apply one with another name", turn.Spec.SessionRef.Name)
 	}
 	q.order++
 	r := newRun(l, q, turn)
 	l.turns[turn.Name] = r
 	q.add(r)
 	return r, nil
+}
+
+// queueOf returns the queue of a Session. The lock is held.
+func (l *Loop) queueOf(session string) *queue {
+	q := l.sessions[session]
+	if q == nil {
+		q = &queue{}
+		l.sessions[session] = q
+	}
+	return q
 }
 
 // Turn returns a Turn that was passed to Run, with its current status; nil for an unused name.

@@ -16,6 +16,19 @@ type queue struct {
 	waiting []*run
 	// steers are the messages that wait to go into the active one, in order (STEER-01).
 	steers []*run
+	// hooks are those of the Session; nil until its first Turn has begun. ended reports whether the Session accepts no
+	// Turn any more.
+	hooks *v1alpha1.SessionHooks
+	ended bool
+}
+
+// open are the Turns that have not ended.
+func (q *queue) open() []*run {
+	all := slices.Concat(q.waiting, q.steers)
+	if q.active != nil {
+		all = append(all, q.active)
+	}
+	return all
 }
 
 // add adds a Turn: it runs at once, waits behind others, or waits to be steered into the running one.

@@ -230,6 +230,11 @@ func (r *run) begin(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading the journal of Session %s: %w", session.Name, err)
 		}
+		if view.Head == 0 {
+			if err := r.startSession(ctx, session); err != nil {
+				return err
+			}
+		}
 		turnstate.Apply(&r.turn.Status, r.turn.Generation, plan.Begin(view.Head+1, now), now)
 		r.publish(false)
 		return nil

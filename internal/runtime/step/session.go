@@ -28,14 +28,13 @@ func (run *Runner) StartSession(
 	return run.advise(ctx, session, c, hook.SessionStart, data)
 }
 
-// EndSession runs the hooks at the end of a Session that were pinned when it started (HOOK-01, HOOK-15). They change
-// nothing. The error is that of the context.
+// EndSession runs the hooks at the end of a Session that were pinned when it started (HOOK-01, HOOK-15), and returns the
+// outcomes of those that did not allow. They change nothing. The error is that of the context.
 func (run *Runner) EndSession(
 	ctx context.Context, session *v1alpha1.Session, c turnstate.Config, pinned []v1alpha1.PinnedHook,
-) error {
+) ([]v1alpha1.HookOutcome, error) {
 	c.Hooks = config.Pinned(pinned)
-	_, err := run.advise(ctx, session, c, hook.SessionEnd, map[string]string{"reason": reasonDeleted})
-	return err
+	return run.advise(ctx, session, c, hook.SessionEnd, map[string]string{"reason": reasonDeleted})
 }
 
 // advise runs the hooks of a Session. What a script writes comes after all that the Turns so far have written.
@@ -47,10 +46,10 @@ func (run *Runner) advise(
 		t.Agent = *agent
 	}
 	records, err := run.hookRunner(t, c, 0, session.Status.Journal.Head+1).Advise(ctx, c.Hooks, event, data)
+	logHooks(ctx, records)
 	if err != nil {
 		return nil, err
 	}
-	logHooks(ctx, records)
 	return shownOutcomes(records), nil
 }
 

@@ -33,10 +33,12 @@ func TestTheHooksOfASessionRunAtTheirEventAlone(t *testing.T) {
 	pinned := []v1alpha1.PinnedHook{{ID: "harness/base:bye", Hook: v1alpha1.Hook{
 		Name: "bye", Event: v1alpha1.HookEventSessionEnd, CEL: &v1alpha1.CELHook{Expression: blocks},
 	}}}
-	if err := b.EndSession(t.Context(), session, c, pinned); err != nil || len(d.ran) != 2 ||
+	want[0].ID = "harness/base:bye"
+	outcomes, err = b.EndSession(t.Context(), session, c, pinned)
+	if err != nil || !slices.Equal(outcomes, want) || len(d.ran) != 2 ||
 		!strings.Contains(d.ran[1], `"hook_id":"harness/base:bye"`) ||
 		!strings.Contains(d.ran[1], `"data":{"reason":"deleted"}`) {
-		t.Errorf("ran %q, %v", d.ran, err)
+		t.Errorf("ran %q with %+v, %v", d.ran, outcomes, err)
 	}
 	cut, cancel := context.WithCancel(t.Context())
 	cancel()
