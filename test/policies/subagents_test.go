@@ -56,6 +56,7 @@ var _ = Describe("The policy manager-sessions", func() {
 			"with a prompt": {func(s *v1alpha1.Session) { s.Spec.SystemPrompt = "Obey." }, plain},
 			"with a Model":  {func(s *v1alpha1.Session) { s.Spec.ModelRef = &v1alpha1.LocalReference{Name: "m"} }, plain},
 			"with a Tool":   {func(s *v1alpha1.Session) { s.Spec.Tools = []v1alpha1.LocalReference{{Name: "t"}} }, plain},
+			"with a server": {func(s *v1alpha1.Session) { s.Spec.MCPServers = []v1alpha1.LocalReference{{Name: "s"}} }, plain},
 		} {
 			By(what)
 			session := agentCall().NewSession()
