@@ -60,6 +60,9 @@ type Need struct {
 	Bytes int64
 	// Continues marks an activity of a Turn that has begun: it comes before those of the first steps of its namespace.
 	Continues bool
+	// Conversation marks an activity of a call that reads a conversation: it needs its place and its memory among the
+	// model calls.
+	Conversation bool
 }
 
 // Pauses are those before a failed activity is started again. The work queue cannot back off for an activity that keeps
@@ -230,7 +233,7 @@ func call(ctx context.Context, share *fairshare.Share, fn Func) (result Result) 
 // requestShare requests the Share of an activity. Requests are made in the order of Ensure.
 func (e *Executor) requestShare(key Key, namespace string, need Need) (*fairshare.Share, error) {
 	pool := e.pools.Models
-	if key.Call != "" {
+	if key.Call != "" && !need.Conversation {
 		pool = e.pools.Tools
 	}
 	return pool.Request(fairshare.Request{

@@ -255,3 +255,38 @@ func TestAValueCountsUntilItIsHandedOut(t *testing.T) {
 	<-woken
 	expect("after an error", fairshare.Amount{})
 }
+
+// What reads a conversation needs the memory that model calls have, also where it is part of a tool call.
+func TestAConversationIsReadAmongTheModelCalls(t *testing.T) {
+	for name, test := range map[string]struct {
+		need          Need
+		models, tools int64
+	}{
+		"a tool call":             {Need{}, 0, 1},
+		"one that reads":          {Need{Conversation: true, Bytes: 7}, 1, 0},
+		"one that reads too much": {Need{Conversation: true, Bytes: 9}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both := pools(1)
+			both.Models = fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 1, Bytes: 8}})
+			woken, held := make(chan types.NamespacedName, 1), make(chan [2]int64, 1)
+			e := NewExecutor(both, func(n types.NamespacedName) { woken <- n })
+			_, _ = e.Ensure(Key{Turn: "a", Step: 1, Call: "1-0", Attempt: 1}, turnA, test.need,
+				func(context.Context) (any, error) {
+					held <- [2]int64{both.Models.Held().Places, both.Tools.Held().Places}
+					return nil, nil
+				})
+			if test.models+test.tools == 0 {
+				result, done := e.Ensure(Key{Turn: "a", Step: 1, Call: "1-0", Attempt: 1}, turnA, test.need, nil)
+				if large := new(fairshare.TooLargeError); !done || !errors.As(result.Err, &large) {
+					t.Errorf("it ends with %+v, %v", result, done)
+				}
+				return
+			}
+			<-woken
+			if got := <-held; got != [2]int64{test.models, test.tools} {
+				t.Errorf("it holds %v places of model and tool calls", got)
+			}
+		})
+	}
+}

@@ -302,7 +302,7 @@ func (r *Reconciler) concludeSubAgent(ctx context.Context, a *actScope, index in
 		r.conclude(a, index, subagent.Gone())
 		return nil
 	}
-	text, done, err := r.readResponse(a, call, turn)
+	text, done, err := r.readResponse(ctx, a, call, turn)
 	if err != nil || !done {
 		act.Start(&a.turn.Status.ToolCalls[index])
 		return err

@@ -13,23 +13,34 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
 
 // readResponse returns the whole response of a sub-agent's Turn. Status has the start of a long one; the rest is read
-// from the journal of its Session, as an activity.
-func (r *Reconciler) readResponse(a *actScope, call v1alpha1.ToolCall, turn *v1alpha1.Turn) (string, bool, error) {
-	if !step.ResponseCut(turn.Status.Output) {
-		return turn.Status.Output, true, nil
+// from the journal of its Session, as an activity. If that is too large to be read, the start has to do.
+func (r *Reconciler) readResponse(
+	ctx context.Context, a *actScope, call v1alpha1.ToolCall, turn *v1alpha1.Turn,
+) (string, bool, error) {
+	start := turn.Status.Output
+	if !step.ResponseCut(start) {
+		return start, true, nil
+	}
+	need, err := r.needToRead(ctx, a, call)
+	if err != nil {
+		return "", false, err
 	}
 	session := journal.Session{Namespace: turn.Namespace, Name: call.SubAgent.Name, UID: call.SubAgent.SessionUID}
 	key := executor.Key{Turn: a.turn.UID, Step: a.plan().Step, Call: call.ID, Attempt: call.Attempt}
-	value, done, err := r.do(a.scope, a.step, key, a.need(), func(ctx context.Context) (any, error) {
-		text, err := r.Steps.Response(ctx, session)
+	value, done, err := r.do(a.scope, a.step, key, need, func(ctx context.Context) (any, error) {
+		text, err := r.Steps.Response(ctx, session, start)
 		return toolOutput(text), err
 	})
+	if large := new(fairshare.TooLargeError); errors.As(err, &large) {
+		return start, true, nil
+	}
 	if err != nil || !done {
 		return "", false, err
 	}
@@ -38,6 +49,19 @@ func (r *Reconciler) readResponse(a *actScope, call v1alpha1.ToolCall, turn *v1a
 		return "", false, fmt.Errorf("unexpected response of call %s: %T", call.ID, value)
 	}
 	return string(output), true, nil
+}
+
+// needToRead returns the resources that reading the journal of a sub-agent needs, by its known size.
+func (r *Reconciler) needToRead(ctx context.Context, a *actScope, call v1alpha1.ToolCall) (executor.Need, error) {
+	session := &v1alpha1.Session{}
+	key := types.NamespacedName{Namespace: a.turn.Namespace, Name: call.SubAgent.Name}
+	if err := r.Client.Get(ctx, key, session); client.IgnoreNotFound(err) != nil {
+		return executor.Need{}, fmt.Errorf("reading the Session of call %s: %w", call.ID, err)
+	}
+	need := a.need()
+	need.Conversation = true
+	need.Bytes = step.ResponseBytes(max(session.Status.Journal.Bytes, r.Steps.Log.KnownBytes(call.SubAgent.SessionUID)))
+	return need, nil
 }
 
 // stopSubAgents cancels the sub-agents of a Turn that ends, and reports whether all have ended, or have had the time

@@ -94,7 +94,7 @@ func (l *Loop) endSubAgent(
 	text := turn.Status.Output
 	if step.ResponseCut(text) {
 		var err error
-		if text, err = l.Steps.Response(ctx, turnstate.JournalOf(session)); err != nil {
+		if text, err = l.Steps.Response(ctx, turnstate.JournalOf(session), text); err != nil {
 			return tool.Outcome{}, err
 		}
 	}

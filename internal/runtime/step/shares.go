@@ -19,19 +19,28 @@ func CallBytes(t turnstate.Turn, journal int64) int64 {
 	return fairshare.ConversationBytes(journal + t.ConfigBytes)
 }
 
-// conversation reads the conversation under the Share of the model call. If it is larger than requested, it is dropped
-// again until there is room for it.
-//
-// It reaches to head, and further only if the call has waited.
+// conversation reads the conversation under the Share of the model call. It reaches to head, and further only if the
+// call has waited.
 func (run *Runner) conversation(ctx context.Context, t turnstate.Turn, head int64) (*journal.View, error) {
+	read := func(ctx context.Context) (*journal.View, error) { return run.Log.ViewTo(ctx, t.Session, head) }
+	return run.within(ctx, t.Session, read, func(bytes int64) int64 { return CallBytes(t, bytes) })
+}
+
+// within reads a conversation under the Share of an activity, which needs so much memory by the size of the journal. If
+// it is larger than requested, it is dropped, and read to its end once there is room for it.
+func (run *Runner) within(
+	ctx context.Context, s journal.Session, read func(context.Context) (*journal.View, error),
+	need func(journal int64) int64,
+) (*journal.View, error) {
 	share := fairshare.FromContext(ctx)
-	for read := run.Log.ViewTo; ; read = run.Log.View {
-		view, err := read(ctx, t.Session, head)
+	toEnd := func(ctx context.Context) (*journal.View, error) { return run.Log.View(ctx, s, 0) }
+	for ; ; read = toEnd {
+		view, err := read(ctx)
 		if err != nil {
 			return nil, err
 		}
 		held := share.Amount()
-		needed := CallBytes(t, view.Bytes)
+		needed := need(view.Bytes)
 		if share == nil || needed <= held.Bytes {
 			return view, nil
 		}
