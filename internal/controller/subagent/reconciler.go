@@ -1,6 +1,6 @@
 // Package subagent reconciles the Sessions of sub-agents whose calling Turn has ended or is gone: it cancels a
-// sub-agent that still runs, and deletes the Session once it has been kept for the retention time, unless the Tool says
-// Keep. The calling Turn itself creates sub-agents, waits for them and cancels them when it ends; see package turn.
+// sub-agent that still runs, and deletes the Session once it has been kept for the retention time, unless the Tool keeps
+// it. The calling Turn itself creates sub-agents, waits for them and cancels them when it ends; see package turn.
 package subagent
 
 import (
@@ -26,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
+	agent "github.com/capstan-dev/capstan/internal/runtime/subagent"
 )
 
 // lag is how long the cache may take to show an object that exists.
@@ -83,7 +84,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, turn.CancelSubAgent(ctx, r.Client, own)
 	}
 	if of.Retention == v1alpha1.SubAgentRetentionKeep {
-		return ctrl.Result{}, nil
+		if ran, err := r.ran(ctx, session, own); err != nil || ran {
+			return ctrl.Result{}, err
+		}
 	}
 	if caller != nil {
 		if wait := endedAt(caller).Add(r.Retention).Sub(r.Clock()); wait > 0 {
@@ -110,6 +113,19 @@ func (r *Reconciler) turn(ctx context.Context, namespace, name string, uid types
 		}
 	}
 	return nil, nil
+}
+
+// ran reports whether the sub-agent has a conversation to keep: a Turn, or an entry of one that was deleted. The call of
+// a Session without one was withdrawn, or its process ended before it created the Turn.
+func (r *Reconciler) ran(ctx context.Context, session *v1alpha1.Session, own *v1alpha1.Turn) (bool, error) {
+	if own != nil || agent.Used(session) {
+		return true, nil
+	}
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(session), &v1alpha1.Turn{})
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the Turn of a sub-agent past the cache: %w", err)
+	}
+	return err == nil, nil
 }
 
 // ownTurn returns the Turn of the sub-agent, from the cache; nil for none.
@@ -179,15 +195,18 @@ func newSubAgent() predicate.Predicate {
 	}
 }
 
-// ended passes the end and the deletion of Turns. Turns that had ended before the manager started are read with the
-// Sessions of their sub-agents.
+// ended passes the end and the deletion of Turns, and new Turns of sub-agents: a process that was paused may create one
+// after the end of its caller. Turns that existed before the manager started are read with the Sessions of sub-agents.
 func ended() predicate.Predicate {
 	finished := func(o client.Object) bool {
 		t, ok := o.(*v1alpha1.Turn)
 		return ok && queue.Finished(t)
 	}
 	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
+		CreateFunc: func(e event.CreateEvent) bool {
+			t, ok := e.Object.(*v1alpha1.Turn)
+			return ok && !e.IsInInitialList && t.Spec.Origin.SubAgentOf() != nil
+		},
 		UpdateFunc: func(e event.UpdateEvent) bool { return finished(e.ObjectNew) && !finished(e.ObjectOld) },
 	}
 }

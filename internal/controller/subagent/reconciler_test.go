@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
@@ -65,6 +66,8 @@ func TestASubAgentIsKeptForTheRetentionTime(t *testing.T) {
 		caller, own *v1alpha1.Turn
 		retention   v1alpha1.SubAgentRetention
 		age         time.Duration
+		// used reports whether the Session has had a Turn.
+		used bool
 		// kept, cancelled and later are the expected results: later is when the next pass is due.
 		kept, cancelled bool
 		later           time.Duration
@@ -92,6 +95,13 @@ func TestASubAgentIsKeptForTheRetentionTime(t *testing.T) {
 			caller: newTurn("demo-1", "t2", false, nil), own: newTurn("agent-1", "a1", true, origin(remove)), age: time.Minute,
 		},
 		"without a Turn, just made": {age: time.Second, kept: true, later: 4 * time.Second},
+		"to be kept, without a Turn when its caller has ended": {
+			caller: newTurn("demo-1", "t1", true, nil), retention: keep, age: time.Minute, kept: true, later: 9 * time.Minute,
+		},
+		"to be kept, that never had a Turn": {caller: newTurn("demo-1", "t1", true, nil), retention: keep, age: time.Hour},
+		"to be kept, whose Turn was deleted": {
+			caller: newTurn("demo-1", "t1", true, nil), retention: keep, age: time.Hour, used: true, kept: true,
+		},
 		"to be kept": {
 			caller: newTurn("demo-1", "t1", true, nil), own: newTurn("agent-1", "a1", true, origin(keep)), retention: keep,
 			age: time.Hour, kept: true,
@@ -107,6 +117,9 @@ func TestASubAgentIsKeptForTheRetentionTime(t *testing.T) {
 			session := &v1alpha1.Session{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "agent-1", UID: "s1", CreationTimestamp: endTime},
 				Spec:       v1alpha1.SessionSpec{Origin: origin(test.retention)},
+			}
+			if test.used {
+				session.Status.Totals.Turns = 1
 			}
 			objects := []client.Object{session}
 			for _, object := range []*v1alpha1.Turn{test.caller, test.own} {
@@ -153,5 +166,26 @@ func TestTheEndOfATurnReachesItsSubAgents(t *testing.T) {
 	own.Spec.SessionRef.Name = "agent-1"
 	if found := r.ofTurn(t.Context(), own); len(found) != 1 || found[0].Name != "agent-1" {
 		t.Errorf("the Turn of the sub-agent wakes %v", found)
+	}
+}
+
+// A process that was paused may create the Turn of a sub-agent after its caller has ended.
+func TestALateTurnReachesItsSession(t *testing.T) {
+	of, other := newTurn("agent-1", "a1", false, origin(v1alpha1.SubAgentRetentionKeep)), newTurn("demo-1", "t1", false, nil)
+	for name, test := range map[string]struct {
+		turn    *v1alpha1.Turn
+		initial bool
+		want    bool
+	}{
+		"of a sub-agent":           {of, false, true},
+		"that was there before":    {of, true, false},
+		"that a user has created":  {other, false, false},
+		"of a user, there already": {other, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ended().Create(event.CreateEvent{Object: test.turn, IsInInitialList: test.initial}); got != test.want {
+				t.Errorf("it wakes the Session: %v", got)
+			}
+		})
 	}
 }

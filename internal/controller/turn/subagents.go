@@ -162,7 +162,7 @@ func (r *Reconciler) createTurn(ctx context.Context, a *actScope, index int) err
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the Session of call %s: %w", call.ID, err)
 	}
-	if err != nil || session.UID != call.SubAgent.SessionUID || !session.DeletionTimestamp.IsZero() || used(session) {
+	if err != nil || session.UID != call.SubAgent.SessionUID || !session.DeletionTimestamp.IsZero() || subagent.Used(session) {
 		return r.concludeMissing(ctx, a, index)
 	}
 	spec, planned, err := r.subAgent(ctx, a, call)
@@ -189,11 +189,6 @@ func (r *Reconciler) createTurn(ctx context.Context, a *actScope, index int) err
 		return fmt.Errorf("creating Turn %s for call %s: %w", turn.Name, call.ID, err)
 	}
 	return nil
-}
-
-// used reports whether a Session has admitted a Turn.
-func used(session *v1alpha1.Session) bool {
-	return session.Status.ActiveTurn != nil || session.Status.Totals.Turns > 0 || session.Status.Journal.Head > 0
 }
 
 // adoptTurn makes the Turn that exists under the name that of the call, if it is exactly the one that the call needs.

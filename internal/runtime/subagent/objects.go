@@ -198,6 +198,11 @@ func Runs(origin *v1alpha1.Origin, turn types.UID, step int32, call string) bool
 	return of != nil && of.Turn.UID == turn && of.Step == step && of.CallID == call
 }
 
+// Used reports whether a Session has admitted a Turn.
+func Used(session *v1alpha1.Session) bool {
+	return session.Status.ActiveTurn != nil || session.Status.Totals.Turns > 0 || session.Status.Journal.Head > 0
+}
+
 func ownedBy(o metav1.Object, owner types.UID) bool {
 	owners := o.GetOwnerReferences()
 	return len(owners) == 1 && owners[0].UID == owner && owners[0].Kind == sessionKind
