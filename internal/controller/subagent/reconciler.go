@@ -32,6 +32,9 @@ import (
 // lag is how long the cache may take to show an object that exists.
 const lag = 5 * time.Second
 
+// stopLimit is how long a sub-agent that was cancelled has to end.
+const stopLimit = time.Minute
+
 // Reconciler ends and deletes sub-agents, one at a time.
 type Reconciler struct {
 	// Client reads from the cache and writes.
@@ -81,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	if own != nil && !queue.Finished(own) {
-		return ctrl.Result{}, turn.CancelSubAgent(ctx, r.Client, own)
+		return r.stop(ctx, session, caller, own)
 	}
 	if of.Retention == v1alpha1.SubAgentRetentionKeep {
 		if ran, err := r.ran(ctx, session, own); err != nil || ran {
@@ -97,6 +100,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	return ctrl.Result{}, r.delete(ctx, session)
+}
+
+// stop cancels a sub-agent that still runs. One that has not ended when its time is over, because its journal is damaged
+// for example, is deleted as it is.
+func (r *Reconciler) stop(
+	ctx context.Context, session *v1alpha1.Session, caller, own *v1alpha1.Turn,
+) (ctrl.Result, error) {
+	cancelled := own.Spec.DesiredState == v1alpha1.DesiredStateCancelled
+	if err := turn.CancelSubAgent(ctx, r.Client, own); err != nil {
+		return ctrl.Result{}, err
+	}
+	if caller == nil || session.Spec.Origin.SubAgent.Retention == v1alpha1.SubAgentRetentionKeep {
+		return ctrl.Result{}, nil
+	}
+	wait := endedAt(caller).Add(r.Retention).Sub(r.Clock())
+	switch {
+	case wait <= 0 && cancelled:
+		return ctrl.Result{}, r.delete(ctx, session)
+	case !cancelled:
+		wait = max(wait, stopLimit)
+	}
+	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
 // turn returns the Turn with this UID; nil if it is gone, which only a live read proves.

@@ -44,6 +44,12 @@ func newTurn(name string, uid types.UID, finished bool, origin *v1alpha1.Origin)
 	return t
 }
 
+// stopped is a Turn whose end was requested.
+func stopped(t *v1alpha1.Turn) *v1alpha1.Turn {
+	t.Spec.DesiredState = v1alpha1.DesiredStateCancelled
+	return t
+}
+
 // cluster returns a client of a cluster with these objects.
 func cluster(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
@@ -84,8 +90,20 @@ func TestASubAgentIsKeptForTheRetentionTime(t *testing.T) {
 			caller: newTurn("demo-1", "t1", true, nil), own: newTurn("agent-1", "a1", true, origin(remove)), age: retention,
 		},
 		"that runs when its caller has ended": {
+			caller: newTurn("demo-1", "t1", true, nil), own: newTurn("agent-1", "a1", false, origin(remove)), age: time.Minute,
+			kept: true, cancelled: true, later: 9 * time.Minute,
+		},
+		"that runs when its time is over": {
 			caller: newTurn("demo-1", "t1", true, nil), own: newTurn("agent-1", "a1", false, origin(remove)), age: time.Hour,
-			kept: true, cancelled: true,
+			kept: true, cancelled: true, later: time.Minute,
+		},
+		"that has not ended when its time is over": {
+			caller: newTurn("demo-1", "t1", true, nil), own: stopped(newTurn("agent-1", "a1", false, origin(remove))),
+			age: time.Hour, cancelled: true,
+		},
+		"to be kept, that has not ended": {
+			caller: newTurn("demo-1", "t1", true, nil), own: newTurn("agent-1", "a1", false, origin(keep)), retention: keep,
+			age: time.Hour, kept: true, cancelled: true,
 		},
 		"whose caller is gone": {own: newTurn("agent-1", "a1", true, origin(remove)), age: time.Minute},
 		"that runs when its caller is gone": {
