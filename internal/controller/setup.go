@@ -13,7 +13,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/agent"
@@ -219,22 +218,20 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	pools := o.pools()
 	activities := executor.NewExecutor(pools, turnWakes.Wake)
 	sessionActivities := executor.NewExecutor(pools, sessionWakes.Wake)
-	err = errors.Join(
-		mgr.Add(activities), mgr.Add(sessionActivities), mgr.Add(manager.RunnableFunc(steps.Clients.CloseAfter)),
-	)
-	if err != nil {
+	if err := errors.Join(mgr.Add(activities), mgr.Add(sessionActivities)); err != nil {
 		return fmt.Errorf("adding the executors: %w", err)
 	}
 	turns := fairshare.NewTurns(fairshare.TurnsOptions{
 		Active: int64(o.MaxActiveTurns), BegunPerNamespace: int64(o.MaxBegunTurns), Waited: shares.Waited(shares.ActiveTurns),
 	})
-	if err := o.register(mgr.GetClient(), turns, pools, steps.Clients, activities, sessionActivities); err != nil {
+	texts := configsource.NewTexts(mgr.GetAPIReader(), steps.Records, o.ConfigCacheBytes)
+	servers := o.servers(mgr, texts, steps, serverWakes)
+	if err := o.register(mgr.GetClient(), turns, pools, servers, activities, sessionActivities); err != nil {
 		return err
 	}
 	if o.Jumps != nil {
 		o.Jumps(enqueueAll(mgr.GetClient(), turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes))
 	}
-	texts := configsource.NewTexts(mgr.GetAPIReader(), steps.Records, o.ConfigCacheBytes)
 	sessions := &session.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Activities: sessionActivities,
 		Clock: o.Clock, Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,
@@ -257,9 +254,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 				Client: mgr.GetClient(), Texts: texts, Clock: o.Clock, Schemas: validator,
 			}).SetupWithManager(mgr)
 		}},
-		{"MCPServer", func() error {
-			return o.servers(mgr, texts, steps, serverWakes).SetupWithManager(mgr)
-		}},
+		{"MCPServer", func() error { return servers.SetupWithManager(mgr) }},
 		{"Session", func() error {
 			return sessions.SetupWithManager(mgr, o.Workers)
 		}},
@@ -300,13 +295,15 @@ func (o Options) models(
 func (o Options) servers(
 	mgr ctrl.Manager, texts *configsource.Texts, steps *step.Runner, wakes *wake.Source,
 ) *mcpserver.Reconciler {
-	return &mcpserver.Reconciler{
+	r := &mcpserver.Reconciler{
 		Client: mgr.GetClient(), Texts: texts, Records: steps.Records, Clock: o.Clock, Policies: o.Policies, Wakes: wakes,
 		Clients: steps.Clients,
 		Discoverer: discovery.Discoverer{
 			Egress: o.Egress, Secrets: steps.Secrets, Schemas: steps.Validator, Account: steps.Account,
 		},
 	}
+	r.Discoverer.Listeners = mcp.NewListeners(o.Egress, mcp.ListenersOptions{Noticed: r.Noticed})
+	return r
 }
 
 // setUpSubAgents sets up the reconciler of the Sessions of sub-agents.
@@ -360,7 +357,7 @@ func (o Options) pools() executor.Pools {
 
 // register registers the metrics of objects and shares, if there is a registry.
 func (o Options) register(
-	c client.Client, turns *fairshare.Turns, pools executor.Pools, clients *mcp.Clients,
+	c client.Client, turns *fairshare.Turns, pools executor.Pools, servers *mcpserver.Reconciler,
 	activities ...*executor.Executor,
 ) error {
 	if o.Metrics == nil {
@@ -384,7 +381,9 @@ func (o Options) register(
 		collector.Scripts = scripts.Places()
 	}
 	if err := errors.Join(o.Metrics.Register(collector),
-		o.Metrics.Register(&mcpserver.Collector{Clients: clients})); err != nil {
+		o.Metrics.Register(&mcpserver.Collector{
+			Clients: servers.Clients, Listeners: servers.Discoverer.Listeners,
+		})); err != nil {
 		return fmt.Errorf("registering the share metrics: %w", err)
 	}
 	return nil

@@ -76,7 +76,11 @@ func newSite(answer http.HandlerFunc) *site {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		answer(w, r)
 	}))
-	DeferCleanup(s.Close)
+	DeferCleanup(func() {
+		// The manager may still listen to the server.
+		s.CloseClientConnections()
+		s.Close()
+	})
 	return s
 }
 

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,7 +33,35 @@ type attempt struct {
 	finding discovery.Finding
 	// pause is the time until the next one, if this one has failed.
 	pause time.Duration
+	// noticed reports whether the server has said since then that its tools have changed, and vain is how often in a row
+	// it has said so when they had not.
+	noticed bool
+	vain    int
 }
+
+// noticePause is the least time from a discovery to one that a notice causes: the longer, the more often a server has
+// sent notices in vain, up to the interval without notices.
+func (a attempt) noticePause(server *v1alpha1.MCPServer) time.Duration {
+	pause := minInterval
+	for range min(a.vain, 10) {
+		pause *= 2
+	}
+	return max(min(pause, interval(server)), minInterval)
+}
+
+// after returns an attempt that has followed another one of the same MCPServer.
+func (a attempt) after(last attempt, server *v1alpha1.MCPServer) attempt {
+	if !last.noticed || !last.of(server) || a.finding.Catalog == nil {
+		return a
+	}
+	if slices.EqualFunc(a.finding.Catalog.Tools(), server.Status.DiscoveredTools, sameTool) {
+		a.vain = last.vain + 1
+	}
+	return a
+}
+
+// sameTool reports whether a tool has the same definition.
+func sameTool(a, b v1alpha1.MCPServerTool) bool { return a.Name == b.Name && a.Digest == b.Digest }
 
 // of reports whether an attempt is about an MCPServer as it is now.
 func (a attempt) of(server *v1alpha1.MCPServer) bool {
@@ -45,6 +74,14 @@ func interval(server *v1alpha1.MCPServer) time.Duration {
 		return d.Duration
 	}
 	return defaultInterval
+}
+
+// regular is the time from a discovery that has succeeded to the next.
+func regular(server *v1alpha1.MCPServer, last attempt) time.Duration {
+	if last.noticed {
+		return last.noticePause(server)
+	}
+	return interval(server)
 }
 
 // wait is how long the next discovery of an MCPServer has to wait; 0 if it is due. last is the last one by this
@@ -62,7 +99,7 @@ func wait(server *v1alpha1.MCPServer, last attempt, now time.Time) time.Duration
 		current := server.Status.ObservedGeneration == server.Generation && definition.Discovered(server) &&
 			meta.IsStatusConditionTrue(server.Status.Conditions, v1alpha1.ConditionReady)
 		if current && !failed {
-			notBefore(succeeded.Add(interval(server)))
+			notBefore(succeeded.Add(regular(server, last)))
 		}
 	}
 	if last.uid == server.UID && last.finding.Asked {
@@ -72,7 +109,7 @@ func wait(server *v1alpha1.MCPServer, last attempt, now time.Time) time.Duration
 	case failed:
 		notBefore(last.at.Add(last.pause))
 	case last.of(server):
-		notBefore(last.at.Add(interval(server)))
+		notBefore(last.at.Add(regular(server, last)))
 	}
 	return max(next.Sub(now), 0)
 }

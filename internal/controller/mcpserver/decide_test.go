@@ -6,8 +6,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
@@ -78,11 +80,63 @@ func TestWhenAServerIsAskedForItsTools(t *testing.T) {
 		"ready, after a failure": {
 			ready, failed(ready, at(10*time.Minute), time.Minute), 10*time.Minute + 30*time.Second, 30 * time.Second,
 		},
-		"another one of the name": {newServer(), attempt{uid: "uid-0", at: start}, 0, 0},
+		"a noticed change": {ready, noticed(t, ready, 0), 10 * time.Second, 20 * time.Second},
+		"a noticed change, seen by an earlier process": {ready, attempt{noticed: true}, 10 * time.Second, 20 * time.Second},
+		"notices in vain":             {ready, noticed(t, ready, 2), 0, 2 * time.Minute},
+		"notices in vain without end": {ready, noticed(t, ready, 1000), 0, 10 * time.Minute},
+		"a notice after a failure":    {ready, noticedFailure(ready), 10 * time.Minute, time.Minute},
+		"another one of the name":     {newServer(), attempt{uid: "uid-0", at: start}, 0, 0},
 	} {
 		if got := wait(c.server, c.last, at(c.now)); got != c.want {
 			t.Errorf("%s: it waits for %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// noticed is an attempt after which the server has sent a notice, and before so many notices in vain.
+func noticed(t *testing.T, s *v1alpha1.MCPServer, vain int) attempt {
+	t.Helper()
+	last := succeeded(t, s, start)
+	last.noticed, last.vain = true, vain
+	return last
+}
+
+func noticedFailure(s *v1alpha1.MCPServer) attempt {
+	last := failed(s, at(10*time.Minute), time.Minute)
+	last.noticed = true
+	return last
+}
+
+// Rules: MCP-01.
+func TestNoticesInVainAreHeededLater(t *testing.T) {
+	s := newServer()
+	s.Status = apply(s, succeeded(t, s, start))
+	last := succeeded(t, s, start)
+	for want := range 3 {
+		if last.vain != want {
+			t.Fatalf("%d notices in vain are counted, want %d", last.vain, want)
+		}
+		last.noticed = true
+		last = succeeded(t, s, at(time.Minute)).after(last, s)
+	}
+	last.noticed = true
+	s.Status.DiscoveredTools[0].Digest = "another"
+	if last = succeeded(t, s, at(time.Minute)).after(last, s); last.vain != 0 {
+		t.Error("a notice about a change is counted as one in vain")
+	}
+}
+
+// Rules: MCP-01.
+func TestANoticeDuringADiscoveryIsNotLost(t *testing.T) {
+	r := &Reconciler{Wakes: &wake.Source{}}
+	subject, key := mcp.Subject{Namespace: "ns", Name: "search"}, types.NamespacedName{Namespace: "ns", Name: "search"}
+	r.Noticed(subject)
+	if before := r.begin(key); !before.noticed || r.last(key).noticed {
+		t.Fatal("a discovery does not see the notice before it")
+	}
+	r.Noticed(subject)
+	if !r.last(key).noticed {
+		t.Error("the notice is lost")
 	}
 }
 

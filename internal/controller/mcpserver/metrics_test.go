@@ -30,6 +30,9 @@ capstan_mcp_clients_made_total 1
 # HELP capstan_mcp_clients_outdated_total Kept clients of MCPServers whose session the server did not know any more.
 # TYPE capstan_mcp_clients_outdated_total counter
 capstan_mcp_clients_outdated_total 0
+# HELP capstan_mcp_streams MCPServers whose notices are listened to.
+# TYPE capstan_mcp_streams gauge
+capstan_mcp_streams 0
 `
 	if err := testutil.CollectAndCompare(&Collector{Clients: clients}, strings.NewReader(want)); err != nil {
 		t.Error(err)

@@ -23,6 +23,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
 const (
@@ -78,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	last := r.last(req.NamespacedName)
 	if last.uid != "" && !last.of(base) {
-		r.Clients.Forget(base.Namespace, base.Name)
+		r.end(req.NamespacedName)
 	}
 	pause := wait(base, last, r.Clock())
 	if pause == 0 {
@@ -87,7 +88,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	if !last.of(base) {
+	if pause > 0 {
+		var err error
+		if pause, err = r.listen(ctx, base, pause); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if last.finding.Reason == "" || !last.of(base) {
 		return ctrl.Result{RequeueAfter: pause}, nil
 	}
 	next := base.DeepCopy()
@@ -114,8 +121,12 @@ func (r *Reconciler) discover(ctx context.Context, base *v1alpha1.MCPServer) (at
 	if sendsSecret(whole) && r.Policies.InForce() != nil {
 		return attempt{}, policiesPause, nil
 	}
+	before := r.begin(key)
 	finding, err := r.Discoverer.Discover(ctx, whole)
 	if err != nil {
+		if before.noticed {
+			r.Noticed(discovery.Subject(base))
+		}
 		return attempt{}, 0, fmt.Errorf("discovering the tools of MCPServer %s: %w", key.Name, err)
 	}
 	if finding.Catalog != nil {
@@ -130,7 +141,7 @@ func (r *Reconciler) discover(ctx context.Context, base *v1alpha1.MCPServer) (at
 			return attempt{}, 0, fmt.Errorf("storing the tools of MCPServer %s: %w", key.Name, err)
 		}
 	}
-	last := attempt{uid: base.UID, generation: whole.Generation, at: r.Clock(), finding: finding}
+	last := attempt{uid: base.UID, generation: whole.Generation, at: r.Clock(), finding: finding}.after(before, base)
 	if finding.Reason == v1alpha1.ReasonReady {
 		r.rechecks.End(key)
 	} else if last.pause = r.rechecks.Next(key, finding.Message, last.at); finding.Asked {
@@ -141,8 +152,23 @@ func (r *Reconciler) discover(ctx context.Context, base *v1alpha1.MCPServer) (at
 	if r.attempts == nil {
 		r.attempts = map[types.NamespacedName]attempt{}
 	}
+	// The server may have changed again since it was asked.
+	last.noticed = r.attempts[key].noticed
 	r.attempts[key] = last
 	return last, 0, nil
+}
+
+// begin returns the last attempt of this process. Notices that come from now on are about changes after it.
+func (r *Reconciler) begin(key types.NamespacedName) attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.attempts[key]
+	if before.noticed {
+		begun := before
+		begun.noticed = false
+		r.attempts[key] = begun
+	}
+	return before
 }
 
 // sendsSecret reports whether requests to a server have a Secret.
@@ -165,10 +191,59 @@ func (r *Reconciler) last(key types.NamespacedName) attempt {
 // forget drops what is known of an MCPServer that is gone.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.rechecks.End(key)
-	r.Clients.Forget(key.Namespace, key.Name)
+	r.end(key)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.attempts, key)
+}
+
+// end ends the connections to the server of an MCPServer that has changed, or is gone.
+func (r *Reconciler) end(key types.NamespacedName) {
+	r.Clients.Forget(key.Namespace, key.Name)
+	r.Discoverer.Listeners.Forget(mcp.Subject{Namespace: key.Namespace, Name: key.Name})
+}
+
+// listen listens to a server whose tools an earlier process has discovered, until the next discovery is due after a
+// pause. It returns when to look again.
+func (r *Reconciler) listen(ctx context.Context, base *v1alpha1.MCPServer, pause time.Duration) (time.Duration, error) {
+	known := definition.Discovered(base) && base.Status.ObservedGeneration == base.Generation
+	if !known || r.Discoverer.Listeners == nil || r.Discoverer.Listeners.Tried(discovery.Subject(base)) {
+		return pause, nil
+	}
+	if !r.enter(base.Namespace) {
+		return min(pause, busyPause), nil
+	}
+	defer r.leave(base.Namespace)
+	whole, err := r.Texts.MCPServer(ctx, base)
+	if err != nil {
+		return 0, err
+	}
+	if sendsSecret(whole) && r.Policies.InForce() != nil {
+		return min(pause, policiesPause), nil
+	}
+	if err := r.Discoverer.Listen(ctx, whole); err != nil {
+		return 0, fmt.Errorf("listening to MCPServer %s: %w", base.Name, err)
+	}
+	return pause, nil
+}
+
+// Noticed records that a server has said that its tools have changed. The next discovery comes sooner then.
+func (r *Reconciler) Noticed(subject mcp.Subject) {
+	key := types.NamespacedName{Namespace: subject.Namespace, Name: subject.Name}
+	r.mu.Lock()
+	first := !r.attempts[key].noticed
+	if first {
+		if r.attempts == nil {
+			r.attempts = map[types.NamespacedName]attempt{}
+		}
+		last := r.attempts[key]
+		last.noticed = true
+		r.attempts[key] = last
+	}
+	r.mu.Unlock()
+	if first {
+		r.Wakes.Wake(key)
+	}
 }
 
 // enter takes a place for a discovery, if the namespace may have one.
@@ -195,12 +270,20 @@ func (r *Reconciler) leave(namespace string) {
 	}
 }
 
+// Start implements manager.Runnable: it waits for the end of the manager, then ends the connections to servers.
+func (r *Reconciler) Start(ctx context.Context) error {
+	<-ctx.Done()
+	r.Discoverer.Listeners.Close()
+	r.Clients.Close()
+	return nil
+}
+
 // SetupWithManager registers the reconciler. It runs for an MCPServer that changes.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
 	err := ctrl.NewControllerManagedBy(mgr).Named("mcpserver").For(&v1alpha1.MCPServer{}, own).
 		WatchesRawSource(r.Wakes).WithOptions(pacing.Options(workers)).Complete(r)
-	if err != nil {
+	if err = errors.Join(err, mgr.Add(r)); err != nil {
 		return fmt.Errorf("setting up the MCPServer controller: %w", err)
 	}
 	return nil

@@ -21,16 +21,21 @@ type TransportOptions struct {
 	Hosts []string
 	// MaxBody is how much of a response's body is passed on, in bytes. Default DefaultMaxStream.
 	MaxBody int64
+	// Idle is how long a response may have no data. Default Options.HeaderTimeout.
+	Idle time.Duration
 }
 
 // HTTPClient is for libraries that send their own requests and stream the responses: the rules are those of Do. A
 // request goes by https to a listed host and to a checked address of it, over a separate connection, past any proxy,
 // and at most once. Any header may be a secret, so that no redirect is followed. A response may take any time while it
-// makes progress: it is abandoned after Options.HeaderTimeout without data. Errors of requests and of bodies are an
+// makes progress: it is abandoned after TransportOptions.Idle without data. Errors of requests and of bodies are an
 // *Error, which the standard library wraps in its own text; that includes the URL.
 func (c *Client) HTTPClient(o TransportOptions) *http.Client {
 	if o.MaxBody <= 0 {
 		o.MaxBody = DefaultMaxStream
+	}
+	if o.Idle <= 0 {
+		o.Idle = c.header
 	}
 	return &http.Client{Transport: &transport{client: c, options: o}}
 }
@@ -57,7 +62,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer.Request = r
 	body := &stream{
 		body: answer.Body, ctx: r.Context(), cancel: cancel, host: h.url.Hostname(), status: answer.StatusCode,
-		left: t.options.MaxBody, idle: t.client.header,
+		left: t.options.MaxBody, idle: t.options.Idle,
 	}
 	body.watch()
 	answer.Body = body

@@ -206,7 +206,7 @@ func (c *Clients) keep(client *kept) []*kept {
 }
 
 // surplus returns the index of a client that must go after one was added; -1 for none. It is the oldest one of the
-// Caller or the namespace that has too many, or of the namespace that has most.
+// Caller or the namespace that has too many.
 func (c *Clients) surplus(added *kept) int {
 	ofCaller, namespaces := 0, map[string]int{}
 	for _, k := range c.idle {
@@ -216,26 +216,20 @@ func (c *Clients) surplus(added *kept) int {
 		}
 	}
 	first := func(of func(*kept) bool) int { return slices.IndexFunc(c.idle, of) }
-	switch own := added.caller.Namespace; {
-	case ofCaller > maxKeptOfCaller:
+	if ofCaller > maxKeptOfCaller {
 		return first(func(k *kept) bool { return k.caller == added.caller })
-	case namespaces[own] > c.options.Max-c.options.Max/8:
-		return first(func(k *kept) bool { return k.caller.Namespace == own })
-	case len(c.idle) > c.options.Max:
-		most := own
-		for namespace, n := range namespaces {
-			if n > namespaces[most] || n == namespaces[most] && most != own && namespace < most {
-				most = namespace
-			}
-		}
-		return first(func(k *kept) bool { return k.caller.Namespace == most })
-	default:
-		return -1
 	}
+	if namespace, must := surplus(namespaces, added.caller.Namespace, c.options.Max); must {
+		return first(func(k *kept) bool { return k.caller.Namespace == namespace })
+	}
+	return -1
 }
 
 // Forget ends the clients of an MCPServer, which has changed or is gone. Calls in progress continue.
 func (c *Clients) Forget(namespace, server string) {
+	if c == nil {
+		return
+	}
 	c.forget(func(k *kept) bool { return k.caller.Namespace == namespace && k.caller.Server == server })
 }
 
@@ -268,6 +262,9 @@ func (c *Clients) end(client *kept) {
 
 // Close ends all clients, and waits a moment for the servers. Nothing is kept afterwards.
 func (c *Clients) Close() {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
@@ -281,13 +278,6 @@ func (c *Clients) Close() {
 	case <-done:
 	case <-time.After(closeTimeout):
 	}
-}
-
-// CloseAfter waits for the end of a context, and closes.
-func (c *Clients) CloseAfter(ctx context.Context) error {
-	<-ctx.Done()
-	c.Close()
-	return nil
 }
 
 // identity identifies the url and the headers of a server. It reveals nothing of them.

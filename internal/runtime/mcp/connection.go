@@ -33,14 +33,9 @@ type connection struct {
 func connect(
 	ctx context.Context, client *egress.Client, server Server, permits func(*url.URL) bool, maxBody int64,
 ) (*connection, error) {
-	limited := func(limit int64) http.RoundTripper {
-		return client.HTTPClient(egress.TransportOptions{Hosts: []string{hostOf(server.URL)}, MaxBody: limit}).Transport
-	}
-	c := &connection{transport: &transport{
-		handshake: limited(min(maxBody, maxHandshakeBytes)), call: limited(maxBody), server: server,
-	}}
+	c := &connection{transport: newTransport(client, server, egress.TransportOptions{MaxBody: maxBody})}
 	c.allow(permits)
-	sdkClient := sdk.NewClient(&sdk.Implementation{Name: "capstan", Version: version.Get().String()}, &sdk.ClientOptions{
+	sdkClient := sdk.NewClient(implementation(), &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{},
 		// What a server asks is journalled and shown to users, and answered by a further call.
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
@@ -57,11 +52,20 @@ func connect(
 		return nil, x.explain(ctx, err)
 	}
 	c.session = session
-	// The SDK keeps what the server has said about itself, which may be large once it is decoded.
-	about := session.InitializeResult()
-	c.version = about.ProtocolVersion
-	about.Meta, about.Capabilities, about.Instructions, about.ServerInfo = nil, nil, "", nil
+	c.version = session.InitializeResult().ProtocolVersion
+	forgetAbout(session.InitializeResult())
 	return c, nil
+}
+
+// implementation is this client, in the terms of the SDK.
+func implementation() *sdk.Implementation {
+	return &sdk.Implementation{Name: "capstan", Version: version.Get().String()}
+}
+
+// forgetAbout drops what a server has said about itself, all but the version of the protocol: the SDK keeps it, and it
+// may be large once it is decoded.
+func forgetAbout(about *sdk.InitializeResult) {
+	about.Meta, about.Capabilities, about.Instructions, about.ServerInfo = nil, nil, "", nil
 }
 
 // close ends the session at the server, which may take a while with one that does not respond.

@@ -22,6 +22,8 @@ type exchange struct {
 	// failure is the last failed request, and status the last status that was no success: of the call once it was begun.
 	failure *egress.Error
 	status  int
+	// resumed is how often a response was continued.
+	resumed int
 }
 
 type exchangeKey struct{}
@@ -47,6 +49,14 @@ func (x *exchange) begin() bool {
 	first := !x.called
 	x.called, x.failure, x.status = true, nil, 0
 	return first
+}
+
+// resume records that a response is continued, and reports whether it may be.
+func (x *exchange) resume() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.resumed++
+	return x.resumed <= maxStreams
 }
 
 // note records what has become of a request. Once the call was begun, only the call counts: the SDK also sends a notice

@@ -11,8 +11,18 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 )
 
-// methodCall is the method of the request that calls a tool.
-const methodCall = "tools/call"
+// methodCall is the method of the request that calls a tool, and methodListen that of the request for notices.
+const (
+	methodCall   = "tools/call"
+	methodListen = "subscriptions/listen"
+)
+
+const (
+	// maxAnswers is how many requests of a server are responded to at once.
+	maxAnswers = 4
+	// maxStreams is how often the responses of one exchange are continued.
+	maxStreams = 8
+)
 
 const (
 	// headerIdempotencyKey names the call to the server. It is the same for each attempt.
@@ -20,8 +30,12 @@ const (
 	headerTraceParent    = "Traceparent"
 )
 
-// errRepeated refuses to send a call again.
-var errRepeated = errors.New("the call was sent already")
+var (
+	// errRepeated refuses to send a call again.
+	errRepeated = errors.New("the call was sent already")
+	// errTooMany refuses to do what a server causes without end.
+	errTooMany = errors.New("the server causes too many requests")
+)
 
 // transport sends the requests of one connection. What becomes of the requests of one purpose is kept in the exchange
 // of their context: the SDK's errors do not have it.
@@ -32,6 +46,19 @@ type transport struct {
 	server          Server
 	// permits is the network access list of the call that uses the connection now; nil permits all.
 	permits atomic.Pointer[func(*url.URL) bool]
+	// answers has an element for each response to a request of the server that is being sent.
+	answers chan struct{}
+}
+
+// newTransport returns the transport for a server. o has the limits of the responses with results.
+func newTransport(client *egress.Client, server Server, o egress.TransportOptions) *transport {
+	o.Hosts = []string{hostOf(server.URL)}
+	small := o
+	small.MaxBody = min(o.MaxBody, maxHandshakeBytes)
+	return &transport{
+		handshake: client.HTTPClient(small).Transport, call: client.HTTPClient(o).Transport, server: server,
+		answers: make(chan struct{}, maxAnswers),
+	}
 }
 
 // allow sets the network access list for the requests that follow.
@@ -45,7 +72,20 @@ func (t *transport) allow(permits func(*url.URL) bool) {
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	x, call := exchangeOf(r.Context()), methodOf(r) == methodCall
+	x, method := exchangeOf(r.Context()), methodOf(r)
+	call := method == methodCall
+	switch {
+	case r.Method == http.MethodGet && !x.resume():
+		return nil, errTooMany
+	case r.Method == http.MethodPost && method == "":
+		select {
+		case t.answers <- struct{}{}:
+			defer func() { <-t.answers }()
+		default:
+			closeBody(r)
+			return nil, errTooMany
+		}
+	}
 	r = r.Clone(r.Context())
 	for _, header := range []http.Header{t.server.Header, t.server.Secret} {
 		for name, values := range header {

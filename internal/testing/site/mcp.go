@@ -64,20 +64,33 @@ const (
 	Stateless Generation = "stateless"
 )
 
-// MCPHandler serves tools with the SDK's own server of a generation.
-func MCPHandler(g Generation, tools ...MCPTool) http.Handler {
+// MCPServer returns the SDK's own server with tools.
+func MCPServer(tools ...MCPTool) *sdk.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "tools", Version: "1"}, nil)
-	for i := range tools {
-		server.AddTool(&tools[i].Tool, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			if tools[i].Answer != nil {
-				return tools[i].Answer(r.Params), nil
-			}
-			return tools[i].Run(ctx, r.Params.Arguments), nil
-		})
+	for _, t := range tools {
+		Offer(server, t)
 	}
+	return server
+}
+
+// Offer adds a tool to a server, or replaces the one of the same name.
+func Offer(server *sdk.Server, t MCPTool) {
+	server.AddTool(&t.Tool, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if t.Answer != nil {
+			return t.Answer(r.Params), nil
+		}
+		return t.Run(ctx, r.Params.Arguments), nil
+	})
+}
+
+// Serve serves a server with the SDK's own handler of a generation.
+func Serve(g Generation, server *sdk.Server) http.Handler {
 	options := &sdk.StreamableHTTPOptions{Stateless: g == Stateless}
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, options)
 }
+
+// MCPHandler serves tools with the SDK's own server of a generation.
+func MCPHandler(g Generation, tools ...MCPTool) http.Handler { return Serve(g, MCPServer(tools...)) }
 
 // NewMCP starts a server of the Model Context Protocol, which ends with the test.
 func NewMCP(t testing.TB, g Generation, tools ...MCPTool) *Site {

@@ -32,7 +32,10 @@ func New(t testing.TB, handler http.HandlerFunc) *Site {
 		s.requests.Add(1)
 		handler(w, r)
 	}))
-	t.Cleanup(s.Close)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
 	return s
 }
 

@@ -29,6 +29,8 @@ type Discoverer struct {
 	Secrets credential.Reader
 	// Schemas checks the schemas of tools.
 	Schemas readiness.SchemaChecker
+	// Listeners listen to the servers that send notices of changes; nil for none.
+	Listeners *mcp.Listeners
 	// Account is the user name of the process at the API server, for instructions in messages.
 	Account string
 }
@@ -44,38 +46,70 @@ type Finding struct {
 	Catalog         *Catalog
 }
 
-// Discover lists the tools of a server. After an error nothing is known: a Secret could not be read.
+// Discover lists the tools of a server, and listens to it from then on. After an error nothing is known: a Secret could
+// not be read.
 func (d Discoverer) Discover(ctx context.Context, server *v1alpha1.MCPServer) (Finding, error) {
-	spec := server.Spec
-	process := executor.Process{Secrets: d.Secrets, Account: d.Account}
-	secrets, missing, err := process.ReadSecrets(ctx, server.Namespace, server.Name, spec.Headers, credential.OfMCPServer)
+	reach, problem, err := d.reach(ctx, server)
 	if err != nil {
 		return Finding{}, err
 	}
-	if missing != nil {
-		return Finding{Reason: missing.Reason, Message: missing.Problem + "."}, nil
+	if problem != nil {
+		return *problem, nil
 	}
-	plain, secret, why := credential.Headers(spec.Headers, secrets, spec.URL)
-	if why != "" {
-		return Finding{Reason: v1alpha1.ReasonSecretUnusable, Message: "The server cannot be asked: " + why + "."}, nil
-	}
+	spec := server.Spec
 	limit := executors.Named(v1alpha1.ToolExecutorMCP).Timeout
 	if spec.Timeout != nil {
 		limit = spec.Timeout.Duration
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(limit, maxDuration))
 	defer cancel()
-	listing, err := mcp.List(ctx, d.Egress, mcp.Server{URL: spec.URL, Header: plain, Secret: secret})
+	// In this order no change is missed.
+	d.Listeners.Listen(ctx, Subject(server), *reach)
+	listing, err := mcp.List(ctx, d.Egress, *reach)
 	if err == nil {
-		return d.found(listing, spec.ToolFilter, secret), nil
+		return d.found(listing, spec.ToolFilter, reach.Secret), nil
 	}
 	f := Finding{Asked: true, Reason: v1alpha1.ReasonDiscoveryFailed}
-	problem := excerpt.Of(credential.RedactText(err.Error(), secret), 512)
-	f.Message = "The tools of the server are not known: " + problem + ". Check url and headers, and the server."
+	excuse := excerpt.Of(credential.RedactText(err.Error(), reach.Secret), 512)
+	f.Message = "The tools of the server are not known: " + excuse + ". Check url and headers, and the server."
 	if large := (*mcp.TooLargeError)(nil); errors.As(err, &large) {
 		f.Reason = v1alpha1.ReasonDefinitionsTooLarge
 	}
 	return f, nil
+}
+
+// Listen listens to a server whose tools are known.
+func (d Discoverer) Listen(ctx context.Context, server *v1alpha1.MCPServer) error {
+	reach, _, err := d.reach(ctx, server)
+	if err == nil && reach != nil {
+		d.Listeners.Listen(ctx, Subject(server), *reach)
+	}
+	return err
+}
+
+// Subject is an MCPServer in the terms of package mcp.
+func Subject(server *v1alpha1.MCPServer) mcp.Subject {
+	return mcp.Subject{Namespace: server.Namespace, Name: server.Name}
+}
+
+// reach returns how a server is reached, or the finding that it cannot be.
+func (d Discoverer) reach(ctx context.Context, server *v1alpha1.MCPServer) (*mcp.Server, *Finding, error) {
+	spec := server.Spec
+	process := executor.Process{Secrets: d.Secrets, Account: d.Account}
+	secrets, missing, err := process.ReadSecrets(ctx, server.Namespace, server.Name, spec.Headers, credential.OfMCPServer)
+	if err != nil {
+		return nil, nil, err
+	}
+	if missing != nil {
+		return nil, &Finding{Reason: missing.Reason, Message: missing.Problem + "."}, nil
+	}
+	plain, secret, why := credential.Headers(spec.Headers, secrets, spec.URL)
+	if why != "" {
+		return nil, &Finding{
+			Reason: v1alpha1.ReasonSecretUnusable, Message: "The server cannot be asked: " + why + ".",
+		}, nil
+	}
+	return &mcp.Server{URL: spec.URL, Header: plain, Secret: secret}, nil, nil
 }
 
 // found returns the finding about the tools that a server has listed, which was sent secret.
