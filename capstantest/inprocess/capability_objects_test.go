@@ -99,7 +99,8 @@ func TestACapabilityThatIsArchivedStopsATurn(t *testing.T) {
 	turn := await(t, runtime, "papers-1", func(turn *v1alpha1.Turn) bool {
 		return turn.Status.Phase == v1alpha1.TurnPhaseFailed
 	})
-	if reason(turn) != "False DependencyUnavailable" || !strings.Contains(turn.Status.Error.Message, "capability was archived") {
+	if reason(turn) != "False DependencyUnavailable" ||
+		!strings.Contains(turn.Status.Error.Message, "capability was archived") {
 		t.Errorf("the Turn ended as %+v", turn.Status)
 	}
 }

@@ -97,6 +97,12 @@ func (r *run) setUp(ctx context.Context) error {
 		}
 	}
 	objects := builder.Stage(r.namespace, *s.simulation.DeepCopy(), tools...)
+	if s.bundles != nil {
+		for _, bundle := range s.bundles() {
+			bundle.Namespace = r.namespace
+			objects = append(objects, bundle)
+		}
+	}
 	for _, object := range append(objects, r.newSession()) {
 		if err := user.Create(ctx, object); err != nil {
 			return err

@@ -33,6 +33,8 @@ type scenario struct {
 	drive func(ctx context.Context, r *run) error
 	// respond returns the response of an HTTP tool; nil for the same text.
 	respond func(ctx context.Context, r *run, tool string) string
+	// bundles makes the Capabilities; nil for none.
+	bundles func() []*v1alpha1.Capability
 	// session adds to the spec of the Session; nil for nothing.
 	session func(*v1alpha1.SessionSpec)
 	// act is the user's interference; nil for none. Scenarios that have it are also run with the interference at each
@@ -60,7 +62,7 @@ type scenario struct {
 	gone []string
 }
 
-var scenarios = slices.Concat(plain, guarded, lively, interfered, mixed, waiting, bulky)
+var scenarios = slices.Concat(plain, guarded, lively, interfered, bundled, mixed, waiting, bulky)
 
 var plain = []scenario{
 	{

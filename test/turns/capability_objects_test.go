@@ -79,31 +79,41 @@ var _ = Describe("A Capability of a Session", func() {
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 	})
 
-	DescribeTable("stops a Turn before its next model call", func(
-		ctx context.Context, message string, away func(context.Context, *v1alpha1.Capability),
-	) {
-		var bundle *v1alpha1.Capability
-		namespace := researching(ctx, func(b *v1alpha1.Capability, _ *v1alpha1.CapabilityReference) { bundle = b })
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
-		away(ctx, bundle)
-		answer(ctx, namespace)
-		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonDependencyUnavailable))
-		turn, err := kit.Turn(ctx, namespace, "demo-1")()
-		Expect(err).NotTo(HaveOccurred())
-		Expect(turn.Status.Error.Message).To(ContainSubstring(message))
-	},
+	DescribeTable(
+		"stops a Turn before its next model call",
+		func(
+			ctx context.Context, message string, away func(context.Context, *v1alpha1.Capability),
+		) {
+			var bundle *v1alpha1.Capability
+			namespace := researching(ctx, func(b *v1alpha1.Capability, _ *v1alpha1.CapabilityReference) { bundle = b })
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+			away(ctx, bundle)
+			answer(ctx, namespace)
+			Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonDependencyUnavailable))
+			turn, err := kit.Turn(ctx, namespace, "demo-1")()
+			Expect(err).NotTo(HaveOccurred())
+			Expect(turn.Status.Error.Message).To(ContainSubstring(message))
+		},
 		Entry("when it is deleted", "the assigned capability was deleted", func(ctx context.Context, b *v1alpha1.Capability) {
 			Expect(kit.Client.Delete(ctx, b)).To(Succeed())
 		}),
-		Entry("when it is archived", "the assigned capability was archived", func(ctx context.Context, b *v1alpha1.Capability) {
-			change(ctx, b, `{"spec":{"lifecycle":"Archived"}}`)
-		}),
+		Entry(
+			"when it is archived",
+			"the assigned capability was archived",
+			func(ctx context.Context, b *v1alpha1.Capability) {
+				change(ctx, b, `{"spec":{"lifecycle":"Archived"}}`)
+			},
+		),
 		Entry("when its risk is raised", "a capability cannot be used", func(ctx context.Context, b *v1alpha1.Capability) {
 			change(ctx, b, `{"spec":{"riskLevel":"High"}}`)
 		}),
-		Entry("when one of its hooks becomes invalid", "a hook is invalid", func(ctx context.Context, b *v1alpha1.Capability) {
-			change(ctx, b, `{"spec":{"hooks":[{"name":"x","event":"PreToolUse","cel":{"expression":"1 +"}}]}}`)
-		}),
+		Entry(
+			"when one of its hooks becomes invalid",
+			"a hook is invalid",
+			func(ctx context.Context, b *v1alpha1.Capability) {
+				change(ctx, b, `{"spec":{"hooks":[{"name":"x","event":"PreToolUse","cel":{"expression":"1 +"}}]}}`)
+			},
+		),
 	)
 
 	It("is left out if it is optional and goes away", func(ctx context.Context) {

@@ -214,7 +214,9 @@ var hookWebhookCases = []ruleCase{
 // hookSpecimens are layers with each kind of hook.
 func hookSpecimens() []specimen {
 	var all []specimen
-	for kind, rest := range map[string]string{"Harness": "", "Agent": "", "Session": "\n  harnessRef: {name: base}", "Capability": ""} {
+	for kind, rest := range map[string]string{
+		"Harness": "", "Agent": "", "Session": "\n  harnessRef: {name: base}", "Capability": "",
+	} {
 		for name, fields := range map[string]string{
 			"script": `event: PreToolUse, timeout: 2s, onError: Block, matcher: {toolName: pay, toolNameGlob: "p*|q", ` +
 				`argsPath: $.to, matchRegex: "^a"}, bash: {command: "exit 1", env: [{name: A, value: b}]}`,

@@ -14,8 +14,10 @@ import (
 type jsonSchema = apiextensionsv1.JSONSchemaProps
 
 // userKinds are the kinds that people and pipelines write.
-var userKinds = []string{"Agent", "Capability", "Harness", "MCPServer", "Model", "Session", "Tool", "ToolResult",
-	"Turn"}
+var userKinds = []string{
+	"Agent", "Capability", "Harness", "MCPServer", "Model", "Session", "Tool", "ToolResult",
+	"Turn",
+}
 
 // The keywords under which a constraint is listed. The values of the first group are simple enough for the suite to
 // find an accepted and a rejected object by itself.

@@ -279,7 +279,8 @@ func TestTheInitialFilesOfAllLayersAreRead(t *testing.T) {
 // Rules: CAP-04, CFG-06.
 func TestTheLongTextsOfACapabilityAreRead(t *testing.T) {
 	bundle := &v1alpha1.Capability{ObjectMeta: named("bundle"), Spec: v1alpha1.CapabilitySpec{
-		SystemPrompt: long, InitialFiles: []v1alpha1.InitialFile{{Path: "/a", Content: "bundle"}, {Path: "/b", Content: long}},
+		SystemPrompt: long,
+		InitialFiles: []v1alpha1.InitialFile{{Path: "/a", Content: "bundle"}, {Path: "/b", Content: long}},
 	}}
 	harness := &v1alpha1.Harness{ObjectMeta: named("base"), Spec: v1alpha1.HarnessSpec{ConfigLayer: v1alpha1.ConfigLayer{
 		Capabilities: []v1alpha1.CapabilityReference{{Name: "bundle"}},

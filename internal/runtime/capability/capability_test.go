@@ -84,8 +84,8 @@ func TestALayerCannotMakeACapabilityOptionalOrRiskier(t *testing.T) {
 
 func TestRisksAreOrdered(t *testing.T) {
 	for risk, exceeds := range map[v1alpha1.CapabilityRisk][3]bool{
-		"": {}, v1alpha1.CapabilityRiskLow: {}, v1alpha1.CapabilityRiskMedium: {true}, v1alpha1.CapabilityRiskHigh: {true, true},
-		"Extreme": {true, true, true},
+		"": {}, v1alpha1.CapabilityRiskLow: {}, v1alpha1.CapabilityRiskMedium: {true},
+		v1alpha1.CapabilityRiskHigh: {true, true}, "Extreme": {true, true, true},
 	} {
 		for i, accepted := range risks {
 			if Exceeds(risk, accepted) != exceeds[i] {

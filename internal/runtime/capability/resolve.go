@@ -54,8 +54,8 @@ type Resolution struct {
 	TooMany bool
 }
 
-// Resolve adds the dependencies of capabilities (CAP-03), and leaves out optional ones that cannot be used. A dependency
-// that the layers do not name has no configuration.
+// Resolve adds the dependencies of capabilities (CAP-03), and leaves out optional ones that cannot be used. A
+// dependency that the layers do not name has no configuration.
 func Resolve(selected []Use, lookup Lookup) Resolution {
 	if len(selected) > Max {
 		return Resolution{TooMany: true}
