@@ -20,6 +20,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ActiveTurnApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Agent"):
 		return &apiv1alpha1.AgentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("AgentBlueprint"):
+		return &apiv1alpha1.AgentBlueprintApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AgentSpec"):
 		return &apiv1alpha1.AgentSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AgentStatus"):
@@ -28,6 +30,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AgentToolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BashHook"):
 		return &apiv1alpha1.BashHookApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Blueprint"):
+		return &apiv1alpha1.BlueprintApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BlueprintReference"):
+		return &apiv1alpha1.BlueprintReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Capability"):
 		return &apiv1alpha1.CapabilityApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CapabilityDependency"):

@@ -23,6 +23,103 @@ type CapabilityDependency struct {
 	MaxRisk CapabilityRisk `json:"maxRisk,omitempty"`
 }
 
+// BlueprintModel is which Model the agent of a blueprint calls.
+// +kubebuilder:validation:Enum=Inherit;Default;Fixed
+type BlueprintModel string
+
+const (
+	// BlueprintModelInherit is the Model of the layers.
+	BlueprintModelInherit BlueprintModel = "Inherit"
+	// BlueprintModelDefault is the Model of the blueprint, unless the config of the Session has another one as model.
+	BlueprintModelDefault BlueprintModel = "Default"
+	// BlueprintModelFixed is the Model of the blueprint.
+	BlueprintModelFixed BlueprintModel = "Fixed"
+)
+
+// Blueprint is an agent with a prompt and tools of its own. A Session that is one has these in place of the prompts,
+// tools and capabilities of its layers. Their hooks, initial files and networkAccess hold for it as well.
+// +kubebuilder:validation:XValidation:rule="has(self.modelRef) == (has(self.modelPolicy) && self.modelPolicy != 'Inherit')",message="modelRef is for the modelPolicy Default and Fixed, and required there."
+type Blueprint struct {
+	// name of the blueprint, unique in the Capability.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// description tells models what the agent is for: those that may start it as a sub-agent.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Description string `json:"description"`
+
+	// systemPrompt for the model. The config of the Session follows it as JSON.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16384
+	SystemPrompt string `json:"systemPrompt"`
+
+	// tools lists the only Tools that the model may call. They cannot be Tools with an agent.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Tools []LocalReference `json:"tools,omitempty"`
+
+	// modelPolicy is Inherit (default), Default or Fixed: whether the Model is that of the layers, that of modelRef unless
+	// the config of the Session has another one as model, or that of modelRef.
+	// +optional
+	ModelPolicy BlueprintModel `json:"modelPolicy,omitempty"`
+
+	// modelRef names the Model.
+	// +optional
+	ModelRef *LocalReference `json:"modelRef,omitempty"`
+
+	// maxIterations is the maximum number of model calls of one Turn, unless the Session sets one. Default 20.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	MaxIterations *int32 `json:"maxIterations,omitempty"`
+
+	// configSchema is the JSON Schema of the config of a Session, at most 4096 bytes. Its type is object. Without a
+	// configSchema the blueprint has no config.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	ConfigSchema *JSON `json:"configSchema,omitempty"`
+}
+
+// BlueprintReference selects a blueprint of a Capability.
+type BlueprintReference struct {
+	// capability is the name of the Capability.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	Capability string `json:"capability"`
+
+	// name of the blueprint.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	Name string `json:"name"`
+
+	// config of the agent, an object of at most 2048 bytes. It must match the configSchema of the blueprint, and the model
+	// is shown it. With the modelPolicy Default, its model names the Model.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Config *JSON `json:"config,omitempty"`
+
+	// maxRisk is the highest risk that the Capability may have: Low, Medium (default) or High. A user who sets High needs
+	// the verb assign-high-risk, as for capabilities of a layer.
+	// +optional
+	MaxRisk CapabilityRisk `json:"maxRisk,omitempty"`
+}
+
 // CapabilitySpec is a bundle of configuration that layers name in their capabilities.
 type CapabilitySpec struct {
 	// description of the capability, for people.
@@ -75,6 +172,13 @@ type CapabilitySpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Dependencies []CapabilityDependency `json:"dependencies,omitempty"`
+
+	// blueprints are agents that a Session, or a sub-agent, can be instead of the agent that its layers make up.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=4
+	Blueprints []Blueprint `json:"blueprints,omitempty"`
 
 	// configSchema is the JSON Schema of the config with which layers name the capability, at most 8192 bytes. Its type is
 	// object. The model is shown the config behind the systemPrompt. Without a configSchema the capability has no config.

@@ -48,6 +48,8 @@ const (
 	// ReasonCapabilityInvalid: a capability cannot be used as it is: its configuration is invalid, its dependencies are a
 	// cycle, or there are too many.
 	ReasonCapabilityInvalid = "CapabilityInvalid"
+	// ReasonBlueprintInvalid: the blueprint of a Session does not exist in its Capability, or cannot be used as it is.
+	ReasonBlueprintInvalid = "BlueprintInvalid"
 	// ReasonCapabilityRisk: a capability has a higher risk than a reference to it accepts.
 	ReasonCapabilityRisk = "CapabilityRisk"
 	// ReasonHookInvalid: a hook cannot run as it is, or a layer disables a hook of a higher one.

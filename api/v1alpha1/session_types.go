@@ -39,6 +39,7 @@ const (
 
 // SessionSpec is one conversation.
 // +kubebuilder:validation:XValidation:rule="self.harnessRef == oldSelf.harnessRef",message="harnessRef cannot be changed: a conversation keeps its Harness. Create a Session with a new name."
+// +kubebuilder:validation:XValidation:rule="has(self.blueprint) == has(oldSelf.blueprint) && (!has(self.blueprint) || self.blueprint == oldSelf.blueprint)",message="blueprint cannot be changed: a conversation keeps its agent. Create a Session with a new name."
 // +kubebuilder:validation:XValidation:rule="has(self.origin) == has(oldSelf.origin) && (!has(self.origin) || self.origin == oldSelf.origin)",message="origin cannot be changed."
 type SessionSpec struct {
 	// harnessRef names the Harness that the Session is built on. It cannot be changed.
@@ -50,6 +51,11 @@ type SessionSpec struct {
 	AgentRef *LocalReference `json:"agentRef,omitempty"`
 
 	ConfigLayer `json:",inline"`
+
+	// blueprint selects an agent of a Capability that the Session is, in place of the one that its layers make up. It
+	// cannot be changed.
+	// +optional
+	Blueprint *BlueprintReference `json:"blueprint,omitempty"`
 
 	// origin is why the manager has created the Session. Only the manager sets it.
 	// +optional

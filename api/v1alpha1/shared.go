@@ -86,7 +86,7 @@ type CapabilityRisk string
 const (
 	// CapabilityRiskLow is for a capability that reads and writes nothing outside of the Session.
 	CapabilityRiskLow CapabilityRisk = "Low"
-	// CapabilityRiskMedium is for a capability that reads what is outside of the Session.
+	// CapabilityRiskMedium is for a capability that reads what is outside of the Session, or starts work there.
 	CapabilityRiskMedium CapabilityRisk = "Medium"
 	// CapabilityRiskHigh is for a capability that only certain users may assign.
 	CapabilityRiskHigh CapabilityRisk = "High"
@@ -96,7 +96,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.builtin) != has(self.name)",message="exactly one of builtin and name must be set."
 type CapabilityReference struct {
 	// builtin is the name of a capability that is part of the manager: current_time, session_file_system,
-	// stateless_todo_list or web_fetch.
+	// stateless_todo_list, subagents or web_fetch.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9_]*$`

@@ -239,3 +239,88 @@ func TestAnotherRuntimeFindsTheSubAgent(t *testing.T) {
 		t.Errorf("the call of the sub-agent is %+v", call)
 	}
 }
+
+// printing is a Capability with a blueprint, whose model repeats its prompt's config by its own calls.
+const printing = `
+apiVersion: capstan.dev/v1alpha1
+kind: Capability
+metadata: {name: research}
+spec:
+  hooks: [{name: guard, event: UserPromptSubmit, cel: {expression: 'data.message != "Forbidden."'}}]
+  blueprints:
+  - name: reader
+    description: Reads papers.
+    systemPrompt: You read.
+    tools: [{name: look}]
+    modelPolicy: Fixed
+    modelRef: {name: helping}
+    configSchema: {type: object, properties: {depth: {type: integer}}, required: [depth]}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: printed}
+spec: {harnessRef: {name: lead}, blueprint: {capability: research, name: reader, config: {depth: 2}}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: spawning}
+spec: {harnessRef: {name: lead}, capabilities: [{name: research}, {builtin: subagents}]}
+`
+
+// Rules: BP-02, BP-03, GAP-09.
+func TestASessionIsABlueprint(t *testing.T) {
+	runtime := start(t, inprocess.WithYAML(team+"---"+printing), inprocess.WithSimulation(calling()),
+		inprocess.WithDefaultSession("printed"))
+	found, err := runtime.LoadContext(t.Context(), "printed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(found.SystemPrompt, "You read.\n\n<config>\n{\"depth\":2}\n</config>") ||
+		len(found.Tools) != 1 || found.Tools[0].Name != "look" || found.Model.Name != "helping" || len(found.Hooks) != 1 {
+		t.Errorf("the model is called with %+v", found)
+	}
+	turn, err := runtime.RunText(t.Context(), "printed", "Go.")
+	if err != nil || !strings.HasPrefix(turn.Status.Output, "I was told: Go.") {
+		t.Errorf("the Turn ended as %+v, %v", turn.Status, err)
+	}
+	turn, err = runtime.RunText(t.Context(), "printed", "Forbidden.")
+	if err != nil || reason(turn) != "False BlockedByUserPromptHook" {
+		t.Errorf("the Turn ended as %+v, %v", turn.Status, err)
+	}
+}
+
+// Rules: BP-04, SPAWN-01, SPAWN-05.
+func TestAModelStartsASubAgentOnABlueprint(t *testing.T) {
+	script := asking("spawn_reader", 1)
+	arguments := `{"message":"Look it up.","config":{"depth":3}}`
+	script.ToolCalls.Sequence[0].Calls[0].RawArguments = &arguments
+	runtime := start(t, inprocess.WithYAML(team+"---"+printing), inprocess.WithSimulation(script),
+		inprocess.WithDefaultSession("spawning"))
+	turn, err := runtime.RunText(t.Context(), "spawning", "Go.")
+	if err != nil || !strings.HasPrefix(turn.Status.Output, "I was told: Look it up.") {
+		t.Fatalf("the Turn ended as %+v, %v", turn.Status, err)
+	}
+	call := turn.Status.ToolCalls[0]
+	child, err := runtime.LoadContext(t.Context(), call.SubAgent.Name)
+	if err != nil || !strings.Contains(child.SystemPrompt, `{"depth":3}`) {
+		t.Errorf("the sub-agent is called with %+v, %v", child, err)
+	}
+	if call.Executor != v1alpha1.ToolExecutorAgent || call.SideEffect != v1alpha1.SideEffectAtMostOnce {
+		t.Errorf("the call is %+v", call)
+	}
+}
+
+// Rules: SPAWN-05.
+func TestAModelStartsASubAgentLikeItself(t *testing.T) {
+	runtime := start(t, inprocess.WithYAML(team+"---"+printing), inprocess.WithSimulation(asking("spawn_subagent", 1)),
+		inprocess.WithDefaultSession("spawning"))
+	turn, err := runtime.RunText(t.Context(), "spawning", "Go.")
+	if err != nil || turn.Status.ToolCalls[0].State != v1alpha1.ToolCallStateSucceeded {
+		t.Fatalf("the Turn ended as %+v, %v", turn.Status, err)
+	}
+	child, err := runtime.LoadContext(t.Context(), turn.Status.ToolCalls[0].SubAgent.Name)
+	if err != nil || !strings.HasPrefix(child.SystemPrompt, "You lead.") || child.Session.Spec.Blueprint != nil ||
+		len(child.Capabilities) != 0 {
+		t.Errorf("the sub-agent is called with %+v, %v", child, err)
+	}
+}

@@ -185,6 +185,7 @@ func stripServer(object any) (any, error) {
 func stripSession(object any) (any, error) {
 	if session, ok := object.(*v1alpha1.Session); ok {
 		stripLayer(&session.Spec.ConfigLayer)
+		config.LeaveOutBlueprintConfig(session.Spec.Blueprint)
 		turnstate.LeaveOutHints(session)
 		session.Spec.Title = ""
 		if hooks := session.Status.Hooks; hooks != nil {

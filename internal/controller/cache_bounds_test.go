@@ -85,6 +85,15 @@ func TestTheListsOfAnObjectTakeABoundedMemory(t *testing.T) {
 				o := &v1alpha1.Capability{}
 				layer := listedLayer(of)
 				o.Spec.Tools, o.Spec.InitialFiles = layer.Tools, layer.InitialFiles
+				for i := range 4 {
+					b := v1alpha1.Blueprint{SystemPrompt: longText(16 << 10)}
+					for j := range 16 {
+						unique := fmt.Sprintf("%d-%d-%d-", of, i, j)
+						b.Tools = append(b.Tools, v1alpha1.LocalReference{Name: unique + longText(253-len(unique))})
+					}
+					b.ConfigSchema = &v1alpha1.JSON{Raw: []byte(longText(8 << 10))}
+					o.Spec.Blueprints = append(o.Spec.Blueprints, b)
+				}
 				for i := range 16 {
 					unique := fmt.Sprintf("%d-%d-", of, i)
 					o.Spec.Dependencies = append(o.Spec.Dependencies, v1alpha1.CapabilityDependency{
@@ -94,7 +103,7 @@ func TestTheListsOfAnObjectTakeABoundedMemory(t *testing.T) {
 				}
 				return o
 			},
-			84 << 10,
+			160 << 10,
 		},
 		"Model": {
 			func(of int) client.Object {

@@ -56,6 +56,25 @@ var _ = Describe("The policy capability-risks", func() {
 			return c
 		},
 	}
+	blueprint := func(name string) *v1alpha1.BlueprintReference {
+		return &v1alpha1.BlueprintReference{Capability: name, Name: "b", MaxRisk: v1alpha1.CapabilityRiskHigh}
+	}
+	It("holds for blueprints", func(ctx context.Context) {
+		session := carriers["a Session"]().(*v1alpha1.Session)
+		session.Spec.Blueprint = blueprint("x")
+		helper := &v1alpha1.Tool{ObjectMeta: named("helper"), Spec: v1alpha1.ToolSpec{
+			Description: "Helps.", Agent: &v1alpha1.AgentTool{Blueprint: &v1alpha1.AgentBlueprint{
+				Capability: "x", Name: "b", MaxRisk: v1alpha1.CapabilityRiskHigh,
+			}},
+		}}
+		user, _ := newUser(ctx, "capstan-tools", "capstan-edit")
+		refuses(creating(ctx, user, session), notYours("object/x"))
+		refuses(creating(ctx, user, helper), notYours("object/x"))
+		user, _ = newUser(ctx, "capstan-tools", "capstan-edit", newRole(ctx, mayAssign("object/x")))
+		accepts(creating(ctx, user, session))
+		accepts(creating(ctx, user, helper))
+	})
+
 	for what, build := range carriers {
 		It("holds for "+what, func(ctx context.Context) {
 			user, _ := newUser(ctx, "capstan-tools", "capstan-edit")
@@ -140,4 +159,6 @@ var assigning = []string{
 	"Capability spec.dependencies[].maxRisk",
 	"Harness spec.capabilities[].maxRisk",
 	"Session spec.capabilities[].maxRisk",
+	"Session spec.blueprint.maxRisk",
+	"Tool spec.agent.blueprint.maxRisk",
 }

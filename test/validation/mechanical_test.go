@@ -194,7 +194,7 @@ func items(c constraint, current any, length int) []any {
 			item = fmt.Sprintf("item_%d", i)
 		}
 		for _, key := range c.schema.XListMapKeys {
-			item.(map[string]any)[key] = fmt.Sprintf("item_%d", i)
+			item.(map[string]any)[key] = fmt.Sprintf("item%d", i)
 		}
 		list = append(list, item)
 	}

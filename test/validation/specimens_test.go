@@ -263,6 +263,7 @@ var specimens = []specimen{
 `},
 	{kind: "Session", name: "bundled", spec: `
   harnessRef: {name: base}
+  blueprint: {capability: research, name: reader, config: {depth: 2}, maxRisk: High}
   capabilities: [{name: research, maxRisk: High, optional: true}]
 `},
 	{kind: "Capability", name: "research", spec: `
@@ -273,6 +274,15 @@ var specimens = []specimen{
   initialFiles: [{path: /docs/rules.md, content: Be brief., encoding: Text, access: ReadOnly}]
   dependencies: [{builtin: current_time, maxRisk: Low}]
   configSchema: {type: object, properties: {depth: {type: integer}}}
+  blueprints:
+  - name: reader
+    description: Reads papers.
+    systemPrompt: Read.
+    tools: [{name: word-count}]
+    modelPolicy: Default
+    modelRef: {name: simulated}
+    maxIterations: 5
+    configSchema: {type: object, properties: {depth: {type: integer}}}
   riskLevel: High
   lifecycle: Active
 `},
@@ -305,6 +315,7 @@ var specimens = []specimen{
 	{kind: "Tool", name: "agent", spec: `
   description: Researches a question.
   agent:
+    blueprint: {capability: research, name: reader, maxRisk: Low}
     harnessRef: {name: base}
     agentRef: {name: lawyer}
     retention: Keep

@@ -33,12 +33,13 @@ const unchanged = `{}`
 
 var casesByKind = map[string][]ruleCase{
 	"Agent":      agentCases,
-	"Capability": capabilityCases,
+	"Capability": slices.Concat(capabilityCases, blueprintCases),
 	"Harness":    harnessCases,
 	"MCPServer":  serverCases,
 	"Model":      slices.Concat(modelCases, parameterCases, priceCases, simulationCases),
-	"Session":    slices.Concat(sessionCases, originCases()),
-	"Tool":       slices.Concat(toolCases, jobCases, httpCases, agentToolCases),
+	"Session":    slices.Concat(sessionCases, blueprintSessionCases, originCases()),
+	"Tool": slices.Concat(toolCases, jobCases, httpCases, agentToolCases,
+		blueprintReferenceCases("agent.", "client: null, agent: {", "}")),
 	"ToolResult": toolResultCases,
 	"Turn":       slices.Concat(turnCases, messageCases, originCases()),
 }

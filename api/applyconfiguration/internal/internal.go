@@ -70,6 +70,18 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.AgentStatus
       default:
         observedGeneration: -1
+- name: com.github.capstan-dev.capstan.api.v1alpha1.AgentBlueprint
+  map:
+    fields:
+    - name: capability
+      type:
+        scalar: string
+    - name: maxRisk
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityRisk
+    - name: name
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.AgentSpec
   map:
     fields:
@@ -156,6 +168,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: agentRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: blueprint
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.AgentBlueprint
     - name: harnessRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
@@ -184,6 +199,75 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Blueprint
+  map:
+    fields:
+    - name: configSchema
+      type:
+        map:
+          elementType:
+            scalar: untyped
+            list:
+              elementType:
+                namedType: __untyped_atomic_
+              elementRelationship: atomic
+            map:
+              elementType:
+                namedType: __untyped_deduced_
+              elementRelationship: separable
+    - name: description
+      type:
+        scalar: string
+    - name: maxIterations
+      type:
+        scalar: numeric
+    - name: modelPolicy
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BlueprintModel
+    - name: modelRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: name
+      type:
+        scalar: string
+    - name: systemPrompt
+      type:
+        scalar: string
+    - name: tools
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+          elementRelationship: associative
+          keys:
+          - name
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BlueprintModel
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BlueprintReference
+  map:
+    fields:
+    - name: capability
+      type:
+        scalar: string
+    - name: config
+      type:
+        map:
+          elementType:
+            scalar: untyped
+            list:
+              elementType:
+                namedType: __untyped_atomic_
+              elementRelationship: atomic
+            map:
+              elementType:
+                namedType: __untyped_deduced_
+              elementRelationship: separable
+    - name: maxRisk
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CapabilityRisk
+    - name: name
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.CELHook
   map:
     fields:
@@ -255,6 +339,14 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.CapabilitySpec
   map:
     fields:
+    - name: blueprints
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Blueprint
+          elementRelationship: associative
+          keys:
+          - name
     - name: configSchema
       type:
         map:
@@ -1277,6 +1369,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: agentRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: blueprint
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BlueprintReference
     - name: capabilities
       type:
         list:

@@ -31,7 +31,7 @@ type Reconciler struct {
 	Clock func() time.Time
 }
 
-// +kubebuilder:rbac:groups=capstan.dev,resources=capabilities;mcpservers;tools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=capabilities;mcpservers;models;tools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=capstan.dev,resources=capabilities/status,verbs=patch
 
 // Reconcile checks one Capability, those that it depends on, and the objects that they name.
@@ -53,7 +53,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // SetupWithManager registers the reconciler. It runs for a Capability that changes, for all that depend on it, and for
-// those whose condition depends on a Tool or MCPServer that has changed.
+// those whose condition depends on a Tool, MCPServer or Model that has changed.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), status.ReadyFlipped()))
 	needed := builder.WithPredicates(status.SpecChanged())
@@ -66,6 +66,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(configsource.ToolChanged())).
 		Watches(&v1alpha1.MCPServer{}, others.Of(r.naming(fieldindex.MCPServerName)),
 			builder.WithPredicates(configsource.ModelChanged())).
+		Watches(&v1alpha1.Model{}, others.Of(r.ofModel), builder.WithPredicates(configsource.ModelChanged())).
 		WithOptions(pacing.Options(1)).
 		Complete(r)
 	if err != nil {
@@ -87,6 +88,22 @@ func (r *Reconciler) naming(field string) func(context.Context, client.Object) [
 		names, err := configsource.CapabilitiesNaming(ctx, r.Client, field, object)
 		return requests(ctx, object.GetNamespace(), names, err)
 	}
+}
+
+// ofModel returns the Capabilities with a blueprint that names a Model, or one that falls back to it. Those that depend
+// on them do not use the blueprint.
+func (r *Reconciler) ofModel(ctx context.Context, model client.Object) []reconcile.Request {
+	callers, err := configsource.Callers(ctx, r.Client, model)
+	var names []string
+	for _, caller := range callers {
+		if err != nil {
+			break
+		}
+		var with []string
+		with, err = configsource.CapabilitiesWith(ctx, r.Client, model.GetNamespace(), fieldindex.ModelName, caller)
+		names = append(names, with...)
+	}
+	return requests(ctx, model.GetNamespace(), names, err)
 }
 
 func requests(ctx context.Context, namespace string, names []string, err error) []reconcile.Request {

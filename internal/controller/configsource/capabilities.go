@@ -21,7 +21,7 @@ func Dependents(ctx context.Context, reader client.Reader, namespace, name strin
 func CapabilitiesNaming(
 	ctx context.Context, reader client.Reader, field string, object client.Object,
 ) ([]string, error) {
-	names, err := capabilitiesWith(ctx, reader, object.GetNamespace(), field, object.GetName())
+	names, err := CapabilitiesWith(ctx, reader, object.GetNamespace(), field, object.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func dependents(
 ) ([]string, error) {
 	var all []string
 	for len(names) > 0 {
-		direct, err := capabilitiesWith(ctx, reader, namespace, fieldindex.CapabilityName, names[0])
+		direct, err := CapabilitiesWith(ctx, reader, namespace, fieldindex.CapabilityName, names[0])
 		if err != nil {
 			return nil, err
 		}
@@ -54,8 +54,8 @@ func dependents(
 	return all, nil
 }
 
-// capabilitiesWith returns the names of the Capabilities that have a value in a field of the index.
-func capabilitiesWith(ctx context.Context, reader client.Reader, namespace, field, value string) ([]string, error) {
+// CapabilitiesWith returns the names of the Capabilities that have a value in a field of the index.
+func CapabilitiesWith(ctx context.Context, reader client.Reader, namespace, field, value string) ([]string, error) {
 	var all v1alpha1.CapabilityList
 	if err := reader.List(ctx, &all, client.InNamespace(namespace), client.MatchingFields{field: value},
 		client.UnsafeDisableDeepCopy); err != nil {

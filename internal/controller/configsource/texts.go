@@ -50,6 +50,9 @@ type sessionTexts struct {
 
 // Prompt implements turnstate.Texts.
 func (t *sessionTexts) Prompt(ctx context.Context) (string, error) {
+	if t.session.Spec.Blueprint != nil {
+		return t.blueprintPrompt(ctx, t.session.Spec.Blueprint)
+	}
 	layers := make([]v1alpha1.ConfigLayer, 0, len(t.chain)+2)
 	for _, harness := range t.chain {
 		prompt, err := promptOf(ctx, t.Texts, harness, harness.Spec.ConfigLayer, &v1alpha1.Harness{},
@@ -73,6 +76,25 @@ func (t *sessionTexts) Prompt(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return config.Fold(append(layers, prompt)...).SystemPrompt, nil
+}
+
+// blueprintPrompt returns the system prompt of a Session that is a blueprint.
+func (t *sessionTexts) blueprintPrompt(ctx context.Context, ref *v1alpha1.BlueprintReference) (string, error) {
+	for _, o := range t.capabilities {
+		if o.Name != ref.Capability {
+			continue
+		}
+		whole := &v1alpha1.Capability{}
+		if err := readLive(ctx, t.live, o, whole); err != nil {
+			return "", err
+		}
+		for i := range whole.Spec.Blueprints {
+			if b := &whole.Spec.Blueprints[i]; b.Name == ref.Name {
+				return config.BlueprintPrompt(b.SystemPrompt, ref.Config), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("the Session has no blueprint %s of a Capability %s", ref.Name, ref.Capability)
 }
 
 // promptOf returns a layer with nothing but the prompt of an object.

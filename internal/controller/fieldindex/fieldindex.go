@@ -29,7 +29,8 @@ const (
 	TurnUID = "turnUID"
 	// CallerUID finds the Sessions of sub-agents by the UID of the Turn that has called them.
 	CallerUID = "callerUID"
-	// ModelName finds the Agents and the Harnesses whose layer names a Model.
+	// ModelName finds the Agents and the Harnesses whose layer names a Model, and the Capabilities with a blueprint that
+	// does.
 	ModelName = "modelName"
 	// FallbackName finds the Models that fall back to a Model.
 	FallbackName = "fallbackName"
@@ -37,8 +38,8 @@ const (
 	ToolName = "toolName"
 	// MCPServerName finds the Agents, the Harnesses and the Capabilities that name an MCPServer.
 	MCPServerName = "mcpServerName"
-	// CapabilityName finds the Agents and the Harnesses whose layer names a Capability, and the Capabilities that depend on
-	// it.
+	// CapabilityName finds the Agents and the Harnesses whose layer names a Capability, and the Capabilities that depend
+	// on it.
 	CapabilityName = "capabilityName"
 	// ParentName finds the Harnesses that build on another one.
 	ParentName = "parentName"
@@ -109,7 +110,21 @@ func All() []Index {
 			return names
 		}},
 		{&v1alpha1.Capability{}, ToolName, func(o client.Object) []string {
-			return namesOf(o.(*v1alpha1.Capability).Spec.Tools)
+			spec := &o.(*v1alpha1.Capability).Spec
+			names := namesOf(spec.Tools)
+			for i := range spec.Blueprints {
+				names = append(names, namesOf(spec.Blueprints[i].Tools)...)
+			}
+			return names
+		}},
+		{&v1alpha1.Capability{}, ModelName, func(o client.Object) []string {
+			var names []string
+			for _, b := range o.(*v1alpha1.Capability).Spec.Blueprints {
+				if b.ModelRef != nil {
+					names = append(names, b.ModelRef.Name)
+				}
+			}
+			return names
 		}},
 		{&v1alpha1.Capability{}, MCPServerName, func(o client.Object) []string {
 			return namesOf(o.(*v1alpha1.Capability).Spec.MCPServers)

@@ -57,7 +57,7 @@ func (r *Reconciler) startSubAgent(ctx context.Context, a *actScope, index int) 
 		a.settle(index, tool.Changed())
 		return nil
 	}
-	if refused := subagent.TooLong(spec.Arguments); refused != nil {
+	if refused := spec.TooLong(); refused != nil {
 		a.settle(index, *refused)
 		return nil
 	}

@@ -18,6 +18,8 @@ const (
 	DependencyMCPServer Dependency = "MCP server"
 	// DependencyCapability: a Capability that a layer names, or that one depends on.
 	DependencyCapability Dependency = "capability"
+	// DependencyBlueprint: the blueprint that the Session is.
+	DependencyBlueprint Dependency = "blueprint"
 	// DependencyHooks: the hooks of the layers.
 	DependencyHooks Dependency = "hooks"
 	// DependencyCapabilities: the capabilities of the layers.
@@ -60,6 +62,8 @@ func (b Blocker) Sentence() string {
 	switch b.Dependency {
 	case DependencyHooks:
 		return "Execution stopped because a hook is invalid."
+	case DependencyBlueprint:
+		return "Execution stopped because the blueprint cannot be used."
 	case DependencyCapabilities:
 		return "Execution stopped because a capability cannot be used."
 	default:

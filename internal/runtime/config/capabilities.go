@@ -35,6 +35,9 @@ func (r *Resolved) lookUp(id string) (capability.State, []capability.Dependency)
 
 // Prompts returns what the capabilities add to the system prompt, in their order (CAP-04).
 func (r *Resolved) Prompts() []capability.Prompt {
+	if r.blueprint != nil {
+		return nil
+	}
 	var prompts []capability.Prompt
 	for _, use := range r.Capabilities().Uses {
 		p := capability.Prompt{ID: use.ID}

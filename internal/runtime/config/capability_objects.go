@@ -15,6 +15,8 @@ import (
 const (
 	// MaxConfigSchemaBytes is the maximum size of the configSchema of a Capability.
 	MaxConfigSchemaBytes = 8 << 10
+	// maxBlueprintSchemaBytes is that of a blueprint.
+	maxBlueprintSchemaBytes = 4 << 10
 	// maxFileCapabilities is the maximum number of Capabilities with initial files in one Session: all files are in memory
 	// when they are written.
 	maxFileCapabilities = 16
@@ -30,6 +32,9 @@ func ResolveCapability(ctx context.Context, source Source, own *v1alpha1.Capabil
 	}}}
 	r := &Resolved{Part: true, self: own}
 	if err := r.fold(ctx, source, own.Namespace, []layered{{layer: layer}}); err != nil {
+		return nil, err
+	}
+	if err := r.readBlueprints(ctx, source); err != nil {
 		return nil, err
 	}
 	return r, r.readTools(ctx, source)
@@ -122,8 +127,12 @@ func (r *Resolved) bundles() []layered {
 func (r *Resolved) broughtBy(layers []layered) map[string]int {
 	by := map[string]int{}
 	for i, l := range layers {
-		for j := range l.layer.Capabilities {
-			use := capability.Use{ID: capability.IDOf(&l.layer.Capabilities[j])}
+		refs := l.layer.Capabilities
+		if r.blueprint != nil && i == len(layers)-1 {
+			refs = append(slices.Clone(refs), v1alpha1.CapabilityReference{Name: r.blueprint.Capability})
+		}
+		for j := range refs {
+			use := capability.Use{ID: capability.IDOf(&refs[j])}
 			for _, found := range capability.Of(use, r.lookUp).Uses {
 				if _, known := by[found.ID]; !known {
 					by[found.ID] = i
@@ -181,11 +190,11 @@ func (r *Resolved) objectProblem(o *v1alpha1.Capability, use capability.Use) (re
 		}
 		return configProblem(use.ID, "the Capability has no configSchema")
 	}
-	if err := usableSchema(schema.Raw); err != nil {
+	if err := usableSchema(schema.Raw, MaxConfigSchemaBytes); err != nil {
 		return v1alpha1.ReasonInvalidSchema,
 			fmt.Sprintf("configSchema of Capability %q cannot be used: %v. Correct it.", o.Name, err)
 	}
-	if r.self == o {
+	if r.self == o || r.blueprint != nil && r.blueprint.Capability == o.Name && use.Config == "" {
 		return "", ""
 	}
 	if capability.TooLarge(use.Config) {
@@ -209,9 +218,9 @@ func configProblem(id, problem string) (reason, message string) {
 }
 
 // usableSchema returns why a schema cannot be used.
-func usableSchema(schema []byte) error {
-	if len(schema) > MaxConfigSchemaBytes || string(schema) == schemaLeftOut {
-		return fmt.Errorf("it has more than %d bytes", MaxConfigSchemaBytes)
+func usableSchema(schema []byte, limit int) error {
+	if len(schema) > limit || string(schema) == schemaLeftOut {
+		return fmt.Errorf("it has more than %d bytes", limit)
 	}
 	return configs.Usable(schema)
 }
@@ -219,18 +228,23 @@ func usableSchema(schema []byte) error {
 // schemaLeftOut stands for a schema that is too large to be used. It is no object, so that no user can write it.
 const schemaLeftOut = `"too large"`
 
-// LeaveOutCapability replaces the long texts of a Capability by marks, as is done with layers, and cuts a schema that is
-// too large to be used.
+// LeaveOutCapability replaces the long texts of a Capability by marks, as is done with layers, and cuts a schema that
+// is too large to be used.
 func LeaveOutCapability(o *v1alpha1.Capability) {
 	layer := bundleOf(o)
 	LeaveOutPrompt(&layer)
 	LeaveOutFiles(&layer)
 	ShortenToolNames(&layer)
 	o.Spec.SystemPrompt, o.Spec.InitialFiles = layer.SystemPrompt, layer.InitialFiles
-	if schema := o.Spec.ConfigSchema; schema != nil && len(schema.Raw) > MaxConfigSchemaBytes {
-		o.Spec.ConfigSchema = &v1alpha1.JSON{Raw: []byte(schemaLeftOut)}
-	}
+	leaveOutSchema(o.Spec.ConfigSchema, MaxConfigSchemaBytes)
+	leaveOutBlueprints(o.Spec.Blueprints)
 	o.Spec.Description = ""
+}
+
+func leaveOutSchema(schema *v1alpha1.JSON, limit int) {
+	if schema != nil && len(schema.Raw) > limit {
+		schema.Raw = []byte(schemaLeftOut)
+	}
 }
 
 // bringsHooks reports whether a capability, or one that it depends on, has hooks.

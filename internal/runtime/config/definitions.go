@@ -30,7 +30,14 @@ func (r *Resolved) Definitions() definition.Set {
 			}
 		}
 	}
+	if r.blueprint != nil {
+		return all
+	}
 	for _, use := range r.Capabilities().Uses {
+		if use.ID == builtin.SubAgents {
+			all = r.addAgents(all)
+			continue
+		}
 		// A configuration that cannot be used is a problem of its own, and contributes nothing.
 		definitions, _ := builtin.Configured(use.ID, use.Config)
 		for _, d := range definitions {

@@ -21,8 +21,8 @@ type Effective struct {
 	// Tools are the names of the Tools of all layers, each once, in the order of their first occurrence, and then those of
 	// their capabilities.
 	Tools []string
-	// MCPServers are the names of the MCPServers of all layers, each once, in the order of their first occurrence, and then
-	// those of their capabilities.
+	// MCPServers are the names of the MCPServers of all layers, each once, in the order of their first occurrence, and
+	// then those of their capabilities.
 	MCPServers []string
 	// Capabilities are those that the layers name, each once, in the order of their first occurrence.
 	Capabilities []capability.Use

@@ -24,6 +24,9 @@ func (r *Resolved) fold(ctx context.Context, source Source, namespace string, la
 		merged[i] = l.layer
 	}
 	r.Effective = Fold(merged...)
+	if r.blueprint != nil {
+		r.Effective.Capabilities = withBlueprint(r.Effective.Capabilities, r.blueprint)
+	}
 	if err := r.readCapabilities(ctx, source); err != nil {
 		return err
 	}

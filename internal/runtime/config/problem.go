@@ -59,6 +59,8 @@ func (r *Resolved) problemOfNamed() (reason, message string) {
 	}
 	r.addServerProblems(true, &all)
 	all.Add(r.capabilityProblem())
+	all.Add(r.blueprintProblem())
+	r.addBlueprintProblems(&all)
 	all.Add(r.hookProblem())
 	if r.fileProblem != "" {
 		all.Add(v1alpha1.ReasonInitialFilesInvalid, r.fileProblem)

@@ -68,6 +68,8 @@ type Resolved struct {
 	// Model.
 	Part bool
 
+	// blueprint is the one that the Session is; nil for none.
+	blueprint *v1alpha1.BlueprintReference
 	// self is the Capability whose part this is; nil for none.
 	self *v1alpha1.Capability
 	// tooManyObjects reports whether there are more Capabilities than a Session may have.
@@ -85,7 +87,7 @@ type Resolved struct {
 // Resolve reads the configuration of the Session: its chain of Harnesses, its Agent, and the Models and Tools that the
 // merged layers name. A missing object is not an error; Problem and Blocker report it.
 func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Resolved, error) {
-	r := &Resolved{HarnessName: session.Spec.HarnessRef.Name}
+	r := &Resolved{HarnessName: session.Spec.HarnessRef.Name, blueprint: session.Spec.Blueprint}
 	err := r.readChain(ctx, source)
 	if err != nil {
 		return nil, err
@@ -104,6 +106,9 @@ func Resolve(ctx context.Context, source Source, session *v1alpha1.Session) (*Re
 	if err := r.fold(ctx, source, session.Namespace, layers); err != nil {
 		return nil, err
 	}
+	if r.blueprint != nil {
+		r.becomeBlueprint(&session.Spec)
+	}
 	if r.Models, err = source.Models(ctx); err != nil {
 		return nil, err
 	}
@@ -117,7 +122,7 @@ func ResolveAgent(ctx context.Context, source Source, agent *v1alpha1.Agent) (*R
 	if err != nil {
 		return nil, err
 	}
-	if err := r.readModel(ctx, source); err != nil {
+	if err := r.readModel(ctx, source, r.Effective.ModelRef); err != nil {
 		return nil, err
 	}
 	return r, r.readTools(ctx, source)
@@ -132,7 +137,7 @@ func ResolveHarness(ctx context.Context, source Source, leaf *v1alpha1.Harness) 
 	if err := r.fold(ctx, source, leaf.Namespace, r.layers()); err != nil {
 		return nil, err
 	}
-	if err := r.readModel(ctx, source); err != nil {
+	if err := r.readModel(ctx, source, r.Effective.ModelRef); err != nil {
 		return nil, err
 	}
 	return r, r.readTools(ctx, source)
@@ -172,12 +177,12 @@ func (r *Resolved) layers() []layered {
 	return layers
 }
 
-// readModel reads the Model that a part names, and the fallbacks of that.
-func (r *Resolved) readModel(ctx context.Context, source Source) error {
-	if r.Effective.ModelRef == "" {
+// readModel reads a Model that a part names, and the fallbacks of that.
+func (r *Resolved) readModel(ctx context.Context, source Source, name string) error {
+	if name == "" || r.named(name) != nil {
 		return nil
 	}
-	model, err := source.Model(ctx, r.Effective.ModelRef)
+	model, err := source.Model(ctx, name)
 	if err != nil || model == nil {
 		return err
 	}
@@ -224,6 +229,9 @@ func (r *Resolved) Blocker() *Blocker {
 	if b := r.objectBlocker(); b != nil {
 		return b
 	}
+	if _, problem := r.blueprintProblem(); problem != "" {
+		return &Blocker{Dependency: DependencyBlueprint, State: DependencyInvalid, Problem: problem}
+	}
 	if _, problem := r.capabilityProblem(); problem != "" {
 		return &Blocker{Dependency: DependencyCapabilities, State: DependencyInvalid, Problem: problem}
 	}
@@ -232,6 +240,9 @@ func (r *Resolved) Blocker() *Blocker {
 
 // Model returns the Model for a Turn with the given controls (CFG-07).
 func (r *Resolved) Model(controls *v1alpha1.TurnControls) (*v1alpha1.Model, bool) {
+	if r.fixedModel() {
+		controls = nil
+	}
 	return ResolveModel(modelNamed(controls), r.Effective.ModelRef, r.Models)
 }
 

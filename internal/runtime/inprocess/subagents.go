@@ -32,7 +32,7 @@ func (a *acting) spawn(call *v1alpha1.ToolCall) (carryOut func(context.Context) 
 		Session: a.session(), Turn: a.turn.DeepCopy(), Step: a.turn.Status.Plan.Step, Call: *call, Tool: definition,
 		Arguments: a.step.Plan(call.ID).Arguments,
 	}
-	if refused := subagent.TooLong(spec.Arguments); refused != nil {
+	if refused := spec.TooLong(); refused != nil {
 		a.step.Settle(call, *refused)
 		return nil, nil
 	}

@@ -1,8 +1,10 @@
 package subagent
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
@@ -74,6 +77,7 @@ func (c Call) NewSession() *v1alpha1.Session {
 		spec.HarnessRef, spec.AgentRef = *agent.HarnessRef, agent.AgentRef
 	}
 	spec.MaxIterations = agent.MaxIterations
+	spec.Blueprint = c.blueprint()
 	spec.NetworkAccess = c.Session.Spec.NetworkAccess.DeepCopy()
 	if plan := c.Turn.Status.Plan; plan != nil {
 		spec.Locale = plan.Locale
@@ -101,7 +105,7 @@ func (c Call) NewTurn(session types.UID) *v1alpha1.Turn {
 		ObjectMeta: c.meta(c.Name(), session),
 		Spec: v1alpha1.TurnSpec{
 			SessionRef:            v1alpha1.LocalReference{Name: c.Name()},
-			Input:                 Message(c.Arguments),
+			Input:                 c.message(),
 			Delivery:              v1alpha1.DeliveryQueue,
 			DesiredState:          v1alpha1.DesiredStateRunning,
 			SubmittedBy:           c.Turn.Spec.SubmittedBy,
@@ -152,6 +156,49 @@ func Depth(session *v1alpha1.Session) int32 {
 	return 0
 }
 
+// blueprint is what the Session of the call is, with the argument config; nil for none.
+func (c Call) blueprint() *v1alpha1.BlueprintReference {
+	chosen := c.Tool.Spec.Agent.Blueprint
+	if chosen == nil {
+		return nil
+	}
+	ref := &v1alpha1.BlueprintReference{Capability: chosen.Capability, Name: chosen.Name, MaxRisk: chosen.MaxRisk}
+	if config, _ := splitConfig(c.Arguments); config != "" {
+		ref.Config = &v1alpha1.JSON{Raw: []byte(config)}
+	}
+	return ref
+}
+
+// message is that of the Turn of the call. The configuration of a blueprint is no part of it.
+func (c Call) message() string {
+	if c.Tool.Spec.Agent.Blueprint == nil {
+		return Message(c.Arguments)
+	}
+	_, rest := splitConfig(c.Arguments)
+	return Message(rest)
+}
+
+// splitConfig returns the argument config, if it is an object, and the other arguments.
+func splitConfig(arguments string) (config, rest string) {
+	var given map[string]json.RawMessage
+	if json.Unmarshal([]byte(tool.ArgumentsOrEmpty(arguments)), &given) != nil {
+		return "", arguments
+	}
+	var values map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(given["config"]))
+	decoder.UseNumber()
+	if decoder.Decode(&values) != nil || values == nil {
+		return "", arguments
+	}
+	delete(given, "config")
+	own, errOwn := json.Marshal(values)
+	others, errOthers := json.Marshal(given)
+	if errOwn != nil || errOthers != nil {
+		return "", arguments
+	}
+	return string(own), string(others)
+}
+
 // Message returns the message for the sub-agent: the argument message, if it is the only one and a text, and otherwise
 // the arguments as JSON.
 func Message(arguments string) string {
@@ -165,9 +212,15 @@ func Message(arguments string) string {
 	return arguments
 }
 
-// TooLong returns the outcome of a call whose message is longer than a Turn's message may be; nil for any other.
-func TooLong(arguments string) *tool.Outcome {
-	if utf8.RuneCountInString(Message(arguments)) <= MaxMessageCharacters {
+// TooLong returns the outcome of a call whose message is longer than a Turn's message may be, or whose configuration is
+// longer than that of a blueprint may be; nil for any other.
+func (c Call) TooLong() *tool.Outcome {
+	if b := c.blueprint(); b != nil && b.Config != nil && len(b.Config.Raw) > capability.MaxConfigBytes {
+		outcome := tool.NotExecuted(v1alpha1.ToolCallReasonArgumentsTooLarge, fmt.Sprintf(
+			"the config of the sub-agent has more than %d bytes; send less", capability.MaxConfigBytes))
+		return &outcome
+	}
+	if utf8.RuneCountInString(c.message()) <= MaxMessageCharacters {
 		return nil
 	}
 	outcome := tool.NotExecuted(v1alpha1.ToolCallReasonArgumentsTooLarge, fmt.Sprintf(
@@ -178,9 +231,22 @@ func TooLong(arguments string) *tool.Outcome {
 // SameSession reports whether an existing Session, read whole, is the one that the call needs: it has the same owner,
 // origin and configuration. Its labels, which users may change, do not matter.
 func (c Call) SameSession(found *v1alpha1.Session) bool {
-	want := c.NewSession()
+	want, spec := c.NewSession(), *found.Spec.DeepCopy()
+	if sameConfig(spec.Blueprint, want.Spec.Blueprint) {
+		spec.Blueprint.Config = want.Spec.Blueprint.Config
+	}
 	return found.DeletionTimestamp.IsZero() && ownedBy(found, c.Session.UID) &&
-		equality.Semantic.DeepEqual(found.Spec, want.Spec)
+		equality.Semantic.DeepEqual(spec, want.Spec)
+}
+
+// sameConfig reports whether two blueprints have equal configurations. An API server encodes numbers in its own way.
+func sameConfig(a, b *v1alpha1.BlueprintReference) bool {
+	if a == nil || b == nil || a.Config == nil || b.Config == nil {
+		return false
+	}
+	var one, other any
+	return json.Unmarshal(a.Config.Raw, &one) == nil && json.Unmarshal(b.Config.Raw, &other) == nil &&
+		reflect.DeepEqual(one, other)
 }
 
 // SameTurn reports whether an existing Turn, read whole, is the one that the call needs. It may have been cancelled.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/subagent"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // call is a call of the tool helper by the Turn demo-1 in the Session demo.
@@ -127,10 +128,10 @@ func TestMessage(t *testing.T) {
 			t.Errorf("the message of %s is %q, want %q", arguments, got, want)
 		}
 	}
-	if subagent.TooLong(`{"message":"`+strings.Repeat("ü", 65536)+`"}`) != nil {
+	if tooLong(`{"message":"`+strings.Repeat("ü", 65536)+`"}`) != nil {
 		t.Error("the longest message is refused")
 	}
-	if subagent.TooLong(`{"message":"`+strings.Repeat("ü", 65537)+`"}`) == nil {
+	if tooLong(`{"message":"`+strings.Repeat("ü", 65537)+`"}`) == nil {
 		t.Error("a message that is too long is accepted")
 	}
 }
@@ -258,5 +259,63 @@ func TestLimits(t *testing.T) {
 		if got := test.limits.Refuse(test.depth, test.planned); (got != "") != test.refused {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+// tooLong is the outcome of a call with arguments that are too long.
+func tooLong(arguments string) *tool.Outcome {
+	c := call()
+	c.Arguments = arguments
+	return c.TooLong()
+}
+
+// Rules: BP-04.
+func TestASubAgentIsABlueprintWithTheArgumentConfig(t *testing.T) {
+	of := func(arguments string) subagent.Call {
+		c := call()
+		c.Tool = c.Tool.DeepCopy()
+		c.Tool.Spec.Agent.Blueprint = &v1alpha1.AgentBlueprint{
+			Capability: "research", Name: "reader", MaxRisk: v1alpha1.CapabilityRiskHigh,
+		}
+		c.Arguments = arguments
+		return c
+	}
+	for arguments, want := range map[string][2]string{
+		`{"message":"Look."}`:                                 {"", "Look."},
+		`{"message":"Look.","config":{"depth":2.0,"a":"b"}}`:  {`{"a":"b","depth":2.0}`, "Look."},
+		`{"message":"Look.","config":[1]}`:                    {"", `{"message":"Look.","config":[1]}`},
+		`{"message":"Look.","at":"x","config":{"depth":"x"}}`: {`{"depth":"x"}`, `{"at":"x","message":"Look."}`},
+	} {
+		c := of(arguments)
+		session, turn := c.NewSession(), c.NewTurn("s1")
+		b, config := session.Spec.Blueprint, ""
+		if b == nil || b.Capability != "research" || b.Name != "reader" || b.MaxRisk != v1alpha1.CapabilityRiskHigh {
+			t.Fatalf("the Session is %+v", b)
+		}
+		if b.Config != nil {
+			config = string(b.Config.Raw)
+		}
+		if config != want[0] || turn.Spec.Input != want[1] {
+			t.Errorf("%s: the config is %q, the message %q", arguments, config, turn.Spec.Input)
+		}
+	}
+	same, c := of(
+		`{"message":"Look.","config":{"depth":2.0}}`,
+	).NewSession(),
+		of(
+			`{"message":"Look.","config":{"depth":2}}`,
+		)
+	if !c.SameSession(same) {
+		t.Error("the Session is not adopted, because a number was encoded in another way")
+	}
+	other := of(`{"message":"Look.","config":{"depth":3}}`).NewSession()
+	if c.SameSession(other) {
+		t.Error("a Session with another config is adopted")
+	}
+	if of(`{"message":"Look.","config":{"a":"`+strings.Repeat("x", 2048)+`"}}`).TooLong() == nil {
+		t.Error("a config that is too large is accepted")
+	}
+	if call().NewSession().Spec.Blueprint != nil {
+		t.Error("a Session without a blueprint has one")
 	}
 }

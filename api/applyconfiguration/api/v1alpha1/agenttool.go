@@ -19,6 +19,9 @@ type AgentToolApplyConfiguration struct {
 	HarnessRef *LocalReferenceApplyConfiguration `json:"harnessRef,omitempty"`
 	// agentRef names the Agent of the sub-agent. It requires harnessRef. Default: no Agent, if harnessRef is set.
 	AgentRef *LocalReferenceApplyConfiguration `json:"agentRef,omitempty"`
+	// blueprint selects an agent of a Capability that the sub-agent is. The argument config of a call is its config. Default:
+	// the agent that its layers make up.
+	Blueprint *AgentBlueprintApplyConfiguration `json:"blueprint,omitempty"`
 	// retention is Delete (default) or Keep. With Delete, the Session of the sub-agent is deleted 10 minutes (the
 	// manager's --job-retention) after the Turn that made the call has ended. With Keep, it is deleted with the calling
 	// Session.
@@ -49,6 +52,14 @@ func (b *AgentToolApplyConfiguration) WithHarnessRef(value *LocalReferenceApplyC
 // If called multiple times, the AgentRef field is set to the value of the last call.
 func (b *AgentToolApplyConfiguration) WithAgentRef(value *LocalReferenceApplyConfiguration) *AgentToolApplyConfiguration {
 	b.AgentRef = value
+	return b
+}
+
+// WithBlueprint sets the Blueprint field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Blueprint field is set to the value of the last call.
+func (b *AgentToolApplyConfiguration) WithBlueprint(value *AgentBlueprintApplyConfiguration) *AgentToolApplyConfiguration {
+	b.Blueprint = value
 	return b
 }
 

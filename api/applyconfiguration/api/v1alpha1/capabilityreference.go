@@ -13,7 +13,7 @@ import (
 // CapabilityReference names a capability that a Session has.
 type CapabilityReferenceApplyConfiguration struct {
 	// builtin is the name of a capability that is part of the manager: current_time, session_file_system,
-	// stateless_todo_list or web_fetch.
+	// stateless_todo_list, subagents or web_fetch.
 	Builtin *string `json:"builtin,omitempty"`
 	// name of a Capability in the same namespace.
 	Name *string `json:"name,omitempty"`

@@ -30,6 +30,8 @@ type CapabilitySpecApplyConfiguration struct {
 	// dependencies lists the capabilities that come with this one, and before it. A Session has at most 64 capabilities,
 	// with their dependencies.
 	Dependencies []CapabilityDependencyApplyConfiguration `json:"dependencies,omitempty"`
+	// blueprints are agents that a Session, or a sub-agent, can be instead of the agent that its layers make up.
+	Blueprints []BlueprintApplyConfiguration `json:"blueprints,omitempty"`
 	// configSchema is the JSON Schema of the config with which layers name the capability, at most 8192 bytes. Its type is
 	// object. The model is shown the config behind the systemPrompt. Without a configSchema the capability has no config.
 	ConfigSchema *v1.JSON `json:"configSchema,omitempty"`
@@ -125,6 +127,19 @@ func (b *CapabilitySpecApplyConfiguration) WithDependencies(values ...*Capabilit
 			panic("nil value passed to WithDependencies")
 		}
 		b.Dependencies = append(b.Dependencies, *values[i])
+	}
+	return b
+}
+
+// WithBlueprints adds the given value to the Blueprints field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Blueprints field.
+func (b *CapabilitySpecApplyConfiguration) WithBlueprints(values ...*BlueprintApplyConfiguration) *CapabilitySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithBlueprints")
+		}
+		b.Blueprints = append(b.Blueprints, *values[i])
 	}
 	return b
 }

@@ -19,6 +19,9 @@ type SessionSpecApplyConfiguration struct {
 	// agentRef names the Agent whose layer lies between the Harness and the Session.
 	AgentRef                      *LocalReferenceApplyConfiguration `json:"agentRef,omitempty"`
 	ConfigLayerApplyConfiguration `json:""`
+	// blueprint selects an agent of a Capability that the Session is, in place of the one that its layers make up. It
+	// cannot be changed.
+	Blueprint *BlueprintReferenceApplyConfiguration `json:"blueprint,omitempty"`
 	// origin is why the manager has created the Session. Only the manager sets it.
 	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
 	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not
@@ -174,6 +177,14 @@ func (b *SessionSpecApplyConfiguration) WithMaxIterations(value int32) *SessionS
 // If called multiple times, the ToolConcurrency field is set to the value of the last call.
 func (b *SessionSpecApplyConfiguration) WithToolConcurrency(value apiv1alpha1.ToolConcurrency) *SessionSpecApplyConfiguration {
 	b.ConfigLayerApplyConfiguration.ToolConcurrency = &value
+	return b
+}
+
+// WithBlueprint sets the Blueprint field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Blueprint field is set to the value of the last call.
+func (b *SessionSpecApplyConfiguration) WithBlueprint(value *BlueprintReferenceApplyConfiguration) *SessionSpecApplyConfiguration {
+	b.Blueprint = value
 	return b
 }
 

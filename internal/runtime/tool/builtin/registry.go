@@ -117,7 +117,7 @@ var registry = struct {
 }{byName: map[string]registered{}}
 
 func init() {
-	for _, c := range []Capability{currentTime, sessionFileSystem, statelessTodoList, webFetch} {
+	for _, c := range []Capability{currentTime, sessionFileSystem, statelessTodoList, subAgents, webFetch} {
 		Register(c)
 	}
 }

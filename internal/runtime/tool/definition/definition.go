@@ -113,6 +113,17 @@ func Builtin(capability string, d Definition) *Definition {
 	return &d
 }
 
+// BuiltinAgent returns the definition of a tool of a capability that is part of the manager and whose calls run as those
+// of a Tool with an agent. The Tool stands for that, and is no object.
+func BuiltinAgent(capability string, t *v1alpha1.Tool, schema []byte) *Definition {
+	d := Of(t)
+	d.InputSchema, d.Source = schema, Source{Kind: KindBuiltin, Name: capability}
+	d.digest = sync.OnceValue(func() string {
+		return builtinDigest(capability, d.Name, d.SideEffect, Digest(&t.Spec))
+	})
+	return d
+}
+
 // Object returns the Tool that the definition comes from; nil for none, and for no definition.
 func (d *Definition) Object() *v1alpha1.Tool {
 	if d == nil {
