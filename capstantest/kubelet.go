@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,10 @@ var (
 	// errGone ends a container whose pod is gone: there is nothing left to report to.
 	errGone = errors.New("the pod is gone")
 )
+
+// nodeLogs are the logs of containers by the UIDs of their pods, whose content is []byte. They are on a node, and stay
+// there when the kit ends whose manager has died.
+var nodeLogs sync.Map
 
 // container is a tool's container that runs.
 type container struct {
@@ -167,9 +172,7 @@ func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, c
 		return
 	}
 	if end.log != nil {
-		p.mu.Lock()
-		p.logs[pod.UID] = end.log
-		p.mu.Unlock()
+		nodeLogs.Store(pod.UID, end.log)
 	}
 	current := &corev1.Pod{}
 	if p.client.Get(ctx, client.ObjectKeyFromObject(pod), current) != nil || current.UID != pod.UID || over(current) {

@@ -43,7 +43,6 @@ type player struct {
 
 	mu         sync.Mutex
 	containers map[types.UID]*container
-	logs       map[types.UID][]byte
 	starts     map[string]int
 	injections []*injection
 }
@@ -54,7 +53,7 @@ func newPlayer(c client.Client, run JobRunner, clock *Clock) *player {
 	}
 	return &player{
 		client: c, run: run, clock: clock, wakes: &wake.Source{},
-		containers: map[types.UID]*container{}, logs: map[types.UID][]byte{}, starts: map[string]int{},
+		containers: map[types.UID]*container{}, starts: map[string]int{},
 	}
 }
 
@@ -181,9 +180,8 @@ func timeoutOf(job *batchv1.Job) time.Duration {
 
 // ToolLog implements the controllers' reader of container logs.
 func (p *player) ToolLog(_ context.Context, pod *corev1.Pod) (io.ReadCloser, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	log, ok := p.logs[pod.UID]
+	stored, _ := nodeLogs.Load(pod.UID)
+	log, ok := stored.([]byte)
 	if !ok {
 		return nil, errors.New("the pod has no log")
 	}

@@ -77,7 +77,8 @@ var waiting = slices.Concat(
 		session: func(s *v1alpha1.SessionSpec) {
 			s.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "session_file_system"}}
 		},
-		drive: holdToTheFiles("1-0", "1-1"),
+		drive:  holdToTheFiles("1-0", "1-1"),
+		varies: true,
 	}, {
 		name:       "Jobs that get files and return others",
 		simulation: builder.Script("done", builder.Calls("work", "pay")),
@@ -88,8 +89,9 @@ var waiting = slices.Concat(
 		session: func(s *v1alpha1.SessionSpec) {
 			s.InitialFiles = []v1alpha1.InitialFile{{Path: "/in/a", Content: "given"}}
 		},
-		tool:  returnFiles,
-		drive: holdToReturned("1-0", "1-1"),
+		tool:   returnFiles,
+		drive:  holdToReturned("1-0", "1-1"),
+		varies: true,
 	}, {
 		name:       "a Job that returns files is evicted and runs again",
 		simulation: builder.Script("done", builder.Calls("work")),
@@ -111,6 +113,7 @@ var waiting = slices.Concat(
 			}
 			return holdToReturned("1-0")(ctx, r)
 		},
+		varies: true,
 	}},
 	threeEnds("Jobs that have settled, and a client that does not answer", scenario{
 		simulation: builder.Script(

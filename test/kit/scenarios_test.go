@@ -55,6 +55,14 @@ spec: {description: Pays., job: {image: example.org/pay:1, command: [/pay]}}
 ---
 apiVersion: capstan.dev/v1alpha1
 kind: Tool
+metadata: {name: build}
+spec:
+  description: Builds.
+  sideEffect: Pure
+  job: {image: example.org/build:1, command: [/build], files: {inputs: [/src], outputs: [/src, /bin]}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
 metadata: {name: guarded}
 spec: {description: Pays once approved., policy: RequiresApproval, job: {image: example.org/pay:1, command: [/pay]}}
 ---
@@ -84,7 +92,7 @@ apiVersion: capstan.dev/v1alpha1
 kind: Harness
 metadata: {name: base}
 spec: {systemPrompt: "%PROMPT%", tools: [{name: look}, {name: pay}, {name: guarded}, {name: ask}, {name: send},
-  {name: help}], %HARNESS%}
+  {name: help}, {name: build}], %HARNESS%}
 ---
 apiVersion: capstan.dev/v1alpha1
 kind: Tool
@@ -190,6 +198,14 @@ const lively = `hooks: [
   {name: fine, event: SessionStart, bash: {command: "true"}},
   {name: bye, event: SessionEnd, timeout: 2s, cel: {expression: data.reason}}]`
 
+// build is a tool that changes a file, creates one, leaves one alone that it may not change, and prints a long text.
+func build(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
+	started()
+	call.Files["/bin/a"] = append([]byte("built of "), call.Files["/src/a"]...)
+	call.Files["/src/a"], call.Files["/src/locked"] = []byte("formatted"), []byte("formatted")
+	return strings.Repeat("a line\n", 20_000), "", 0
+}
+
 // speak is a tool that prints its name.
 func speak(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
 	started()
@@ -222,6 +238,18 @@ var scenarios = map[string]scenario{
 	"built-in tools": {model: callingBuiltins, harness: builtins, tools: speak, ends: "EndTurn"},
 	"built-in tools one after another": {
 		model: callingBuiltins, harness: builtins + ", toolConcurrency: Sequential", tools: speak, ends: "EndTurn",
+	},
+	"files of a Job": {
+		model: `simulation: {
+  response: {text: "Told: {{tool:read_file}}"},
+  toolCalls: {sequence: [
+    {calls: [{name: write_file, arguments: {path: /src/a, content: source}}]},
+    {calls: [{name: build}]},
+    {calls: [{name: read_file, arguments: {path: /bin/a}}, {name: read_file, arguments: {path: /src/a}},
+      {name: read_file, arguments: {path: /outputs/demo-1.2-0.txt, offset: 20000}}]},
+    {}]}}`,
+		session: filing + `, initialFiles: [{path: /src/locked, content: l, access: ReadOnly}]`,
+		tools:   build, ends: "EndTurn",
 	},
 	"hooks": {model: script(callLook, callPay), session: hooking, tools: speak, ends: "EndTurn"},
 	"a hook at the end of a Turn that fails": {
