@@ -90,10 +90,10 @@ var _ = Describe("A Turn in process", func() {
 var _ = Describe("A Session in process", func() {
 	// Rules: HOOK-01, HOOK-15.
 	It("has the same hooks at its start and its end as with the controllers", func(ctx context.Context) {
-		s := scenario{model: script(), session: lively}
+		manifests := scenario{model: script(), session: lively}.yaml("Scenario: a life.")
 		namespace := newNamespace(ctx)
 		file := filepath.Join(GinkgoT().TempDir(), "scenario.yaml")
-		Expect(os.WriteFile(file, []byte(s.yaml("Scenario: a life.")), 0o600)).To(Succeed())
+		Expect(os.WriteFile(file, []byte(manifests), 0o600)).To(Succeed())
 		Expect(kit.Apply(ctx, namespace, file)).To(Succeed())
 		asked := question()
 		asked.Namespace = namespace
@@ -102,7 +102,7 @@ var _ = Describe("A Session in process", func() {
 		session := &v1alpha1.Session{}
 		Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "demo"}, session)).To(Succeed())
 
-		runtime, err := inprocess.New(ctx, inprocess.WithNamespace(namespace), inprocess.WithYAML(s.yaml("Scenario: a life.")))
+		runtime, err := inprocess.New(ctx, inprocess.WithNamespace(namespace), inprocess.WithYAML(manifests))
 		Expect(err).NotTo(HaveOccurred())
 		turn, err := runtime.RunTurn(ctx, question())
 		Expect(err).NotTo(HaveOccurred())

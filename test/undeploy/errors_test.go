@@ -61,7 +61,9 @@ func TestWithoutAManagerSessionsAreReleased(t *testing.T) {
 }
 
 // runWith runs the script with a program in place of kubectl, and returns the requests that it has made.
-func runWith(t *testing.T, program string, fails int, arguments ...string) (requests []string, output string, err error) {
+func runWith(
+	t *testing.T, program string, fails int, arguments ...string,
+) (requests []string, output string, err error) {
 	t.Helper()
 	directory := t.TempDir()
 	kubectl, calls := filepath.Join(directory, "kubectl"), filepath.Join(directory, "calls")

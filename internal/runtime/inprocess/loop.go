@@ -131,7 +131,7 @@ func (l *Loop) submit(turn *v1alpha1.Turn) (*run, error) {
 	}
 	q := l.queueOf(turn.Spec.SessionRef.Name)
 	if q.ended {
-		return nil, fmt.Errorf("Session %q has ended: apply one with another name", turn.Spec.SessionRef.Name)
+		return nil, fmt.Errorf("the Session %q has ended: apply one with another name", turn.Spec.SessionRef.Name)
 	}
 	q.order++
 	r := newRun(l, q, turn)

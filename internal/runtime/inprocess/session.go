@@ -50,8 +50,8 @@ func (l *Loop) Hooks(session string) *v1alpha1.SessionHooks {
 }
 
 // EndSession ends a Session, as its deletion does: it accepts no Turn any more, its Turns are cancelled, and then the
-// hooks at its end run. It returns the outcomes of those that did not allow. The hooks of a Session that has had no Turn
-// do not run. Ending it again does nothing.
+// hooks at its end run. It returns the outcomes of those that did not allow. The hooks of a Session that has had no
+// Turn do not run. Ending it again does nothing.
 func (l *Loop) EndSession(ctx context.Context, name string) ([]v1alpha1.HookOutcome, error) {
 	session := l.Objects.Session(name)
 	if session == nil {

@@ -28,8 +28,8 @@ func (run *Runner) StartSession(
 	return run.advise(ctx, session, c, hook.SessionStart, data)
 }
 
-// EndSession runs the hooks at the end of a Session that were pinned when it started (HOOK-01, HOOK-15), and returns the
-// outcomes of those that did not allow. They change nothing. The error is that of the context.
+// EndSession runs the hooks at the end of a Session that were pinned when it started (HOOK-01, HOOK-15), and returns
+// the outcomes of those that did not allow. They change nothing. The error is that of the context.
 func (run *Runner) EndSession(
 	ctx context.Context, session *v1alpha1.Session, c turnstate.Config, pinned []v1alpha1.PinnedHook,
 ) ([]v1alpha1.HookOutcome, error) {
