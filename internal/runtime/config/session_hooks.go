@@ -70,7 +70,9 @@ func (r *Resolved) HasSessionHooks() bool {
 // does not have any more does not run. While an object is missing, nothing is known about its hooks, and those that
 // were pinned run.
 func (r *Resolved) Remaining(pinned []v1alpha1.PinnedHook) []v1alpha1.PinnedHook {
-	if r.Harness == nil || r.ChainError != nil || r.AgentName != "" && r.Agent == nil {
+	capabilities := r.Capabilities()
+	if r.Harness == nil || r.ChainError != nil || r.AgentName != "" && r.Agent == nil ||
+		len(capabilities.Unknown)+len(capabilities.Archived) > 0 {
 		return pinned
 	}
 	return slices.DeleteFunc(slices.Clone(pinned), func(p v1alpha1.PinnedHook) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 )
 
@@ -83,6 +84,10 @@ func TestAHookThatItsObjectHasNoMoreDoesNotRemain(t *testing.T) {
 		"with a broken chain":    {func(r *Resolved) { r.ChainError = &ChainError{} }, "session:bye session:report"},
 		"with a missing Agent":   {func(r *Resolved) { r.AgentName = "a" }, "session:bye session:report"},
 		"with an existing Agent": {func(r *Resolved) { r.AgentName, r.Agent = "a", &v1alpha1.Agent{} }, "session:bye"},
+		"with a missing Capability": {
+			func(r *Resolved) { r.Effective.Capabilities = []capability.Use{{ID: capability.ObjectID("gone")}} },
+			"session:bye session:report",
+		},
 		"with an archived Harness": {
 			func(r *Resolved) { r.Harness.Spec.Lifecycle = v1alpha1.LifecycleArchived }, "session:bye",
 		},
