@@ -81,7 +81,7 @@ type Usage struct {
 }
 
 // WaitType is the kind of thing that a Turn waits for.
-// +kubebuilder:validation:Enum=Backoff;Reference;Cluster;SubAgent;Input
+// +kubebuilder:validation:Enum=Backoff;Reference;Cluster;SubAgent;Input;Connection
 type WaitType string
 
 const (
@@ -97,11 +97,14 @@ const (
 	WaitTypeSubAgent WaitType = "SubAgent"
 	// WaitTypeInput: a tool has asked a question. The call continues once a ToolResult has answered it.
 	WaitTypeInput WaitType = "Input"
+	// WaitTypeConnection: a tool needs a connection to a provider. The call is sent again once a ToolResult reports that
+	// the connection exists.
+	WaitTypeConnection WaitType = "Connection"
 )
 
 // TurnWait is one thing that a Turn waits for.
 type TurnWait struct {
-	// type of the wait: Backoff, Reference, Cluster, SubAgent or Input.
+	// type of the wait: Backoff, Reference, Cluster, SubAgent, Input or Connection.
 	// +required
 	Type WaitType `json:"type"`
 	// reason of the wait, in CamelCase. It is the reason of the condition Succeeded while the Turn waits.
@@ -179,7 +182,7 @@ const (
 	// ToolCallStateRunning: the tool's container or its sub-agent runs, or its request is in progress.
 	ToolCallStateRunning ToolCallState = "Running"
 	// ToolCallStateWaiting: a ToolResult is missing, with a client's result or, with reason Approval, with a decision, or,
-	// with reason Input, with an answer to a question of the tool.
+	// with reason Input or Connection, with an answer to a question of the tool.
 	ToolCallStateWaiting ToolCallState = "Waiting"
 	// ToolCallStateSucceeded: the tool returned a result.
 	ToolCallStateSucceeded ToolCallState = "Succeeded"

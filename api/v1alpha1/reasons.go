@@ -133,6 +133,8 @@ const (
 	ReasonApproval = "Approval"
 	// ReasonInput: the Turn, or the tool call, waits for the answer to a question of a tool.
 	ReasonInput = "Input"
+	// ReasonConnection: the Turn, or the tool call, waits for a connection that a tool needs.
+	ReasonConnection = "Connection"
 	// ReasonSubAgent: calls of the Turn run as sub-agents.
 	ReasonSubAgent = "SubAgent"
 	// ReasonNotWaiting: the Turn does not wait for a ToolResult.
@@ -225,6 +227,8 @@ const (
 	ToolCallReasonNoPod = "NoPod"
 	// ToolCallReasonToolChanged: the Tool was changed or deleted after the call was planned.
 	ToolCallReasonToolChanged = "ToolChanged"
+	// ToolCallReasonConnectionRequired: the tool needs a connection to a provider, which was not set up.
+	ToolCallReasonConnectionRequired = "ConnectionRequired"
 	// ToolCallReasonRejected: the call needs approval, and was rejected.
 	ToolCallReasonRejected = "Rejected"
 	// ToolCallReasonApprovalTimeout: the call needs approval, and was not approved in time.

@@ -1,7 +1,7 @@
 package v1alpha1
 
 // ToolInputMode is the form in which a tool asks.
-// +kubebuilder:validation:Enum=Form;URL
+// +kubebuilder:validation:Enum=Form;URL;Connection
 type ToolInputMode string
 
 const (
@@ -9,6 +9,9 @@ const (
 	ToolInputModeForm ToolInputMode = "Form"
 	// ToolInputModeURL: people do something at url, in a browser of their own. The manager never opens it.
 	ToolInputModeURL ToolInputMode = "URL"
+	// ToolInputModeConnection: the tool needs a connection to the provider that id names, such as an account or a key,
+	// and has done nothing. The call is sent again once the answer is that the connection exists.
+	ToolInputModeConnection ToolInputMode = "Connection"
 )
 
 // ToolInput is what a tool has asked before it continues.
@@ -27,12 +30,13 @@ type ToolInput struct {
 
 // ToolInputRequest is one question of a tool.
 type ToolInputRequest struct {
-	// id of the question, as the tool named it.
+	// id of the question, as the tool named it. With mode Connection it is the name of the provider.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	ID string `json:"id"`
-	// mode is Form for a question that a ToolResult answers with content, and URL for one that is answered elsewhere.
+	// mode is Form for a question that a ToolResult answers with content, URL for one that is answered elsewhere, and
+	// Connection for a connection that is to be set up.
 	// +required
 	Mode ToolInputMode `json:"mode"`
 	// message of the tool to the person who answers.

@@ -144,7 +144,6 @@ func TestAMessageThatIsSteeredIntoATurnDoesNotEndTheWaitForInput(t *testing.T) {
 	<-ended
 }
 
-// Rules: CANCEL-01.
 func TestACancelledTurnTellsThatTheToolWasWaiting(t *testing.T) {
 	runtime := ordering(t, sites.Asking("order"))
 	run(t, runtime, message("demo-1", "Go."))

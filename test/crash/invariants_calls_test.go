@@ -85,7 +85,12 @@ func (e *evidence) startsOf(uid types.UID, call callKey) int {
 		}
 		return len(e.starts(uid, call.id))
 	case v1alpha1.ToolExecutorHTTP:
-		return e.requests(tool.IdempotencyKey(uid, call.id))
+		// A call whose tool has needed something has further requests, each of which is sent as often as a call may start.
+		most := 0
+		for round := range int32(tool.MaxInputRounds + 1) {
+			most = max(most, e.requests(tool.RoundKey(uid, call.id, round)))
+		}
+		return most
 	case v1alpha1.ToolExecutorAgent:
 		return e.agents(uid, call.id)
 	default:

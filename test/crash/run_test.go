@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,8 @@ type run struct {
 	seen *observer
 	// started is sent to when a tool starts.
 	started chan struct{}
+	// connected reports whether the user has set up the connection that a tool needs.
+	connected atomic.Bool
 	// acted is closed when the user has interfered.
 	acted chan struct{}
 	// cuts is how many processes were cut off, or lead as well.

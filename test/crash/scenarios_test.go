@@ -35,6 +35,8 @@ type scenario struct {
 	respond func(ctx context.Context, r *run, tool string) string
 	// bundles makes the Capabilities; nil for none.
 	bundles func() []*v1alpha1.Capability
+	// needs returns the provider that a request of an HTTP tool needs a connection to, empty for none; nil for none ever.
+	needs func(r *run) string
 	// session adds to the spec of the Session; nil for nothing.
 	session func(*v1alpha1.SessionSpec)
 	// act is the user's interference; nil for none. Scenarios that have it are also run with the interference at each
@@ -62,7 +64,7 @@ type scenario struct {
 	gone []string
 }
 
-var scenarios = slices.Concat(plain, guarded, lively, interfered, bundled, mixed, waiting, bulky)
+var scenarios = slices.Concat(plain, guarded, lively, interfered, bundled, mixed, waiting, connecting, bulky)
 
 var plain = []scenario{
 	{

@@ -32,6 +32,13 @@ func newServer() *server {
 		text := "answered"
 		if run := tools.of(namespace); run != nil {
 			defer run.toolStarted()
+			if run.needs != nil {
+				if provider := run.needs(run); provider != "" {
+					w.Header().Set("Capstan-Connection-Required", provider)
+					w.WriteHeader(http.StatusUnauthorized)
+					return
+				}
+			}
 			if run.respond != nil {
 				text = run.respond(r.Context(), run, name)
 			}

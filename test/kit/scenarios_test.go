@@ -16,6 +16,8 @@ type world interface {
 	answer(ctx context.Context, call, text string)
 	refuse(ctx context.Context, call, text string)
 	decide(ctx context.Context, call string, decision v1alpha1.Decision)
+	// connect answers that the connection to shop, which a call needs, was set up, or was not.
+	connect(ctx context.Context, call string, action v1alpha1.InputAction)
 	// supply creates the Secret key, with the key token.
 	supply(ctx context.Context)
 	// cancel ends the Turn.
@@ -92,7 +94,12 @@ apiVersion: capstan.dev/v1alpha1
 kind: Harness
 metadata: {name: base}
 spec: {systemPrompt: "%PROMPT%", tools: [{name: look}, {name: pay}, {name: guarded}, {name: ask}, {name: send},
-  {name: help}, {name: build}], %HARNESS%}
+  {name: help}, {name: build}, {name: buy}], %HARNESS%}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: buy}
+spec: {description: Buys., inputSchema: {type: object}, http: {url: "%SHOP%"}}
 ---
 apiVersion: capstan.dev/v1alpha1
 kind: Tool
@@ -122,6 +129,7 @@ func (s scenario) yaml(prompt string) string {
 	filled := common
 	for name, by := range map[string]string{
 		"%MODEL%": s.model, "%HARNESS%": s.harness, "%SESSION%": s.session, "%PROMPT%": prompt,
+		"%SHOP%": shop.URL + "/",
 	} {
 		filled = strings.ReplaceAll(filled, name, by)
 	}
@@ -131,7 +139,7 @@ func (s scenario) yaml(prompt string) string {
 // script makes the model call tools, each step in flow style, and respond with their results.
 func script(steps ...string) string {
 	return `simulation: {response: {text: "Told: {{tool:look}} {{tool:pay}} {{tool:guarded}} {{tool:ask}} ` +
-		`{{tool:send}} {{tool:help}}"}, ` +
+		`{{tool:send}} {{tool:help}} {{tool:buy}}"}, ` +
 		`toolCalls: {sequence: [` +
 		strings.Join(
 			append(steps, "{}"),
@@ -337,6 +345,24 @@ var scenarios = map[string]scenario{
 			func(ctx context.Context, w world) { w.decide(ctx, "1-0", v1alpha1.DecisionReject) },
 		},
 		ends: "EndTurn",
+	},
+	// Rules: TOOL-16.
+	"a connection that a tool needs": {
+		model: script(`{calls: [{name: buy}, {name: look}]}`), tools: speak,
+		then: []func(context.Context, world){
+			func(ctx context.Context, w world) { w.connect(ctx, "1-0", v1alpha1.InputActionAccept) },
+		},
+		ends: "EndTurn",
+	},
+	"a connection that is declined": {
+		model: script(`{calls: [{name: buy}]}`),
+		then: []func(context.Context, world){
+			func(ctx context.Context, w world) { w.connect(ctx, "1-0", v1alpha1.InputActionDecline) },
+		},
+		ends: "EndTurn",
+	},
+	"a connection that no client sets up": {
+		model: script(`{calls: [{name: buy}]}`), session: "clientTools: FollowHints", ends: "EndTurn",
 	},
 	"a Secret that is missing": {
 		model: script(`{calls: [{name: send}, {name: look}]}`), tools: speak,

@@ -41,10 +41,13 @@ var (
 var _ = BeforeSuite(func(context.Context) {
 	suite.Configure(reconciled.Count(suite.Logger()), 20*time.Second, suite.Polling)
 	config = suite.Start().Config
+	shop = newStore()
+	DeferCleanup(shop.Close)
 	clock = capstantest.NewClock(start)
 	var err error
 	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{
 		Clock: clock, Jobs: tools.run, Prompts: func(p capstantest.Prompt) { archives.asked(p.System) },
+		EgressRoots: shop.roots(), EgressAllow: loopback,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })

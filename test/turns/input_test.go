@@ -3,6 +3,7 @@ package turns_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -150,6 +151,27 @@ var _ = Describe("A question of a tool", func() {
 		Expect(kit.AnswerInput(ctx, namespace, "demo-1", findTool, large())).To(Succeed())
 		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSteered("demo-1"))
 		Expect(answered(ctx, namespace).Status.Output).To(ContainSubstring(`"large"`))
+	})
+
+	// Rules: TOOL-16, LIFE-07.
+	It("for a connection is answered once that exists, and the call is sent again", func(ctx context.Context) {
+		var exists atomic.Bool
+		s := newSite(sites.MCPHandler(sites.Stateless, sites.Connecting("find", "shop", exists.Load)).ServeHTTP)
+		namespace := usingServer(ctx, serverAt(s))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForInput(findTool))
+		turn, err := kit.Turn(ctx, namespace, "demo-1")()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(conditionOf(turn, v1alpha1.ConditionWaitingForToolResults).Reason).To(Equal(v1alpha1.ReasonConnection))
+		Expect(turn.Status.WaitsFor).To(ConsistOf(And(
+			HaveField("Type", v1alpha1.WaitTypeConnection), HaveField("Message", ContainSubstring(`a connection to "shop"`)))))
+		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseWaitingForToolResults))
+		exists.Store(true)
+		Expect(kit.AnswerInput(ctx, namespace, "demo-1", findTool, v1alpha1.InputAnswer{
+			ID: "shop", Action: v1alpha1.InputActionAccept,
+		})).To(Succeed())
+		Expect(answered(ctx, namespace).Status.Output).To(Equal(`Told: {"word":"a"}`))
+		Expect(mcpCalls(s)).To(HaveLen(2))
+		Expect(s.keys()).To(HaveLen(3), "two keys, and the requests without one")
 	})
 
 	It("of a repeatable tool needs no claim", func(ctx context.Context) {

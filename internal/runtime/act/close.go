@@ -141,7 +141,7 @@ func (s *Step) endedHere(call v1alpha1.ToolCall, claim format.ClaimRef, claimed 
 	case claim.Settled.Ordinal != 0:
 		return OutcomeOf(claim.Settled.Call)
 	case AwaitsInput(call):
-		return askedLast()
+		return askedLast(call)
 	case s.claimable(call) && !claimed:
 		return neverStarted()
 	default:

@@ -24,6 +24,9 @@ func AwaitsAnswer(call v1alpha1.ToolCall, id string) bool {
 func ShownInput(call v1alpha1.ToolCall, asked format.AskedInput) v1alpha1.ToolCall {
 	call.State, call.Reason, call.NotBefore, call.CallDigest = v1alpha1.ToolCallStateWaiting, v1alpha1.ReasonInput, nil,
 		asked.Digest
+	if tool.AsksForConnection(asked.Requests) {
+		call.Reason = v1alpha1.ReasonConnection
+	}
 	call.Input = &v1alpha1.ToolInput{Round: asked.Round, Requests: slices.Clone(asked.Requests)}
 	call.Preview = ""
 	if len(asked.Requests) > 0 {
@@ -50,6 +53,9 @@ func (r *Row) addInput(ref format.SettledRef) {
 	short := format.SettledRef{Ordinal: ref.Ordinal, Call: format.SettledCall{ID: ref.Call.ID, Source: ref.Call.Source}}
 	if asked := ref.Call.Asked; asked != nil {
 		short.Call.Asked = &format.AskedInput{Round: asked.Round, Digest: asked.Digest}
+		for _, q := range asked.Requests {
+			short.Call.Asked.Requests = append(short.Call.Asked.Requests, v1alpha1.ToolInputRequest{ID: q.ID, Mode: q.Mode})
+		}
 	}
 	if given := ref.Call.Answered; given != nil {
 		short.Call.Answered = &format.AnsweredInput{
@@ -59,6 +65,27 @@ func (r *Row) addInput(ref format.SettledRef) {
 	r.Input = append(r.Input, short)
 }
 
+// action returns the answer to a question that the journal has, and whether it has one.
+func (r *Row) action(round int32, question string) (v1alpha1.InputAction, bool) {
+	for _, ref := range r.Input {
+		if given := ref.Call.Answered; given != nil && given.Round == round && given.Answer.ID == question {
+			return given.Answer.Action, true
+		}
+	}
+	return "", false
+}
+
+// Connections returns the providers that the tool of a call has reported to need a connection to, in this order.
+func (s *Step) Connections(id string) []string {
+	var names []string
+	for _, ref := range s.copyOf(id).Input {
+		if asked := ref.Call.Asked; asked != nil && tool.AsksForConnection(asked.Requests) {
+			names = append(names, asked.Requests[0].ID)
+		}
+	}
+	return names
+}
+
 // applyAnswers removes the questions of a call whose answers the journal has. The call may continue once none is left.
 func (s *Step) applyAnswers(call *v1alpha1.ToolCall) {
 	row := s.find(call.ID)
@@ -66,11 +93,16 @@ func (s *Step) applyAnswers(call *v1alpha1.ToolCall) {
 		return
 	}
 	input := call.Input.DeepCopy()
+	for _, question := range call.Input.Requests {
+		action, given := row.action(input.Round, question.ID)
+		if given && question.Mode == v1alpha1.ToolInputModeConnection && action != v1alpha1.InputActionAccept {
+			s.Settle(call, tool.ConnectionMissing(question.ID))
+			return
+		}
+	}
 	input.Requests = slices.DeleteFunc(input.Requests, func(r v1alpha1.ToolInputRequest) bool {
-		return slices.ContainsFunc(row.Input, func(ref format.SettledRef) bool {
-			given := ref.Call.Answered
-			return given != nil && given.Round == input.Round && given.Answer.ID == r.ID
-		})
+		_, given := row.action(input.Round, r.ID)
+		return given
 	})
 	call.Input = input
 	if len(input.Requests) > 0 {
@@ -91,10 +123,14 @@ func (s *Step) External(calls []v1alpha1.ToolCall) bool {
 
 // askedLast is the outcome of a call that had asked for input when the Turn ended. An answer may have been sent since,
 // by another process.
-func askedLast() tool.Outcome {
+func askedLast(call v1alpha1.ToolCall) tool.Outcome {
+	what := "input of the user"
+	if call.Reason == v1alpha1.ReasonConnection {
+		what = "a connection"
+	}
 	return tool.Outcome{
 		State:  v1alpha1.ToolCallStateUnknown,
 		Reason: v1alpha1.ToolCallReasonTurnEnded,
-		Error:  tool.UnknownText("the turn ended while the tool was waiting for input of the user"),
+		Error:  tool.UnknownText("the turn ended while the tool was waiting for " + what),
 	}
 }

@@ -73,7 +73,7 @@ func TestACallThatAsksWaitsUntilEachQuestionHasItsAnswer(t *testing.T) {
 		if given := ref.Call.Answered; given != nil && given.Answer.Content != nil {
 			t.Error("a waiting step holds the content of an answer")
 		}
-		if asked := ref.Call.Asked; asked != nil && (asked.State != "" || asked.Requests != nil) {
+		if asked := ref.Call.Asked; asked != nil && (asked.State != "" || asked.Requests[0].Message != "") {
 			t.Error("a waiting step holds the texts of a question")
 		}
 	}

@@ -62,6 +62,11 @@ func (run *Runner) answers(ctx context.Context, t turnstate.Turn, call v1alpha1.
 			given.Answers = append(given.Answers, ref.Call.Answered.Answer)
 		}
 	}
+	if asked != nil && tool.AsksForConnection(asked.Requests) && len(given.Answers) == 1 {
+		// The call is sent again as it was.
+		given.Answers = nil
+		return given, nil
+	}
 	if asked == nil || len(given.Answers) != len(asked.Requests) {
 		return nil, fmt.Errorf("%w: it lacks what call %s of step %d of Turn %s has asked, or answers to it",
 			journal.ErrCorrupt, call.ID, t.Step(), t.Ref.Name)

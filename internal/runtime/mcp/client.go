@@ -207,6 +207,8 @@ type Result struct {
 	IsError bool
 	// Asked is what the tool asks instead; nil for nothing.
 	Asked *Asked
+	// Connection is the provider that the tool needs a connection to, with IsError; empty for none.
+	Connection string
 }
 
 // Call calls a tool of a server, over a connection of its own. The error is an *Error.

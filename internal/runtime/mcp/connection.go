@@ -98,5 +98,5 @@ func (c *connection) callTool(ctx context.Context, r Request) (*Result, error) {
 	if answer.NeedsInput() {
 		return &Result{Asked: askedOf(answer)}, nil
 	}
-	return &Result{Text: textOf(answer), IsError: answer.IsError}, nil
+	return &Result{Text: textOf(answer), IsError: answer.IsError, Connection: connectionOf(answer)}, nil
 }

@@ -8,6 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // versionOfInput is the first version of the protocol in which a server asks by its response. Before it, a server asks
@@ -34,7 +35,7 @@ func (r Request) addInput(params *sdk.CallToolParams, version string) {
 			"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}},
 		}})
 	}
-	if r.Answers == nil {
+	if r.Answers == nil || len(r.Answers.Answers) == 0 {
 		return
 	}
 	params.RequestState, params.InputResponses = r.Answers.State, sdk.InputResponseMap{}
@@ -90,4 +91,17 @@ func askedOf(answer *sdk.CallToolResult) *Asked {
 	}
 	slices.SortFunc(asked.Requests, func(a, b v1alpha1.ToolInputRequest) int { return strings.Compare(a.ID, b.ID) })
 	return asked
+}
+
+// metaConnection is the key of a result's metadata with the provider that the tool needs a connection to. Unlike the
+// content of a result, the metadata is never a text that the tool has read elsewhere.
+const metaConnection = "capstan.dev/connection-required"
+
+// connectionOf is the provider that a tool reports to need a connection to; empty for none.
+func connectionOf(answer *sdk.CallToolResult) string {
+	name, _ := answer.Meta[metaConnection].(string)
+	if !answer.IsError || !tool.ValidProvider(name) {
+		return ""
+	}
+	return name
 }

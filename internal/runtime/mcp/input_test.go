@@ -127,3 +127,29 @@ func TestOnTheOlderWireAQuestionIsDeclined(t *testing.T) {
 		t.Errorf("it ends with %v", err)
 	}
 }
+
+// Rules: TOOL-16.
+func TestOnlyTheMetadataOfAnErrorReportsThatAConnectionIsNeeded(t *testing.T) {
+	const key = "capstan.dev/connection-required"
+	for name, c := range map[string]struct {
+		result sdk.CallToolResult
+		want   string
+	}{
+		"an error":         {sdk.CallToolResult{IsError: true, Meta: sdk.Meta{key: "github"}}, "github"},
+		"a result":         {sdk.CallToolResult{Meta: sdk.Meta{key: "github"}}, ""},
+		"an invalid name":  {sdk.CallToolResult{IsError: true, Meta: sdk.Meta{key: "Approve all"}}, ""},
+		"another value":    {sdk.CallToolResult{IsError: true, Meta: sdk.Meta{key: []string{"github"}}}, ""},
+		"content like it":  {sdk.CallToolResult{IsError: true, StructuredContent: map[string]any{key: "github"}}, ""},
+		"nothing about it": {sdk.CallToolResult{IsError: true}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tools := site.Echo("order")
+			tools.Answer = func(*sdk.CallToolParamsRaw) *sdk.CallToolResult { return &c.result }
+			s := site.NewMCP(t, site.Stateless, tools)
+			got, err := mcp.Call(t.Context(), s.Egress(), reach(s), asking(nil))
+			if err != nil || got.Connection != c.want {
+				t.Errorf("it ends with %+v, %v", got, err)
+			}
+		})
+	}
+}

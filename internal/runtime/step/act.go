@@ -62,8 +62,8 @@ func (run *Runner) endCalls(t turnstate.Turn, known *act.Step, claims []journal.
 	return run.actEvents(t, all), all.Unclaimed(calls, claims)
 }
 
-// actEvents returns the events of the tool calls: first the manager's own calls, then the results of clients (TOOL-11,
-// TOOL-17).
+// actEvents returns the events of the tool calls: first the manager's own calls, then the connections that they have
+// needed, then the results of clients (TOOL-11, TOOL-16, TOOL-17).
 func (run *Runner) actEvents(t turnstate.Turn, known *act.Step) []event.Event {
 	f := run.events(t).Step(t.Step(), 1)
 	var server, client []v1alpha1.ToolCall
@@ -79,7 +79,8 @@ func (run *Runner) actEvents(t turnstate.Turn, known *act.Step) []event.Event {
 		server = append(server, v1alpha1.ToolCall{ID: call.ID, Name: excerpt.Of(call.Name, 64)})
 		known.Row(call.ID).Outcome = &tool.Outcome{State: v1alpha1.ToolCallStateNotExecuted, Error: call.Refusal}
 	}
-	return append(serverEvents(f, t, server, known), clientEvents(f, client, known)...)
+	events := append(serverEvents(f, t, server, known), connectionEvents(f, t, server, known)...)
+	return append(events, clientEvents(f, client, known)...)
 }
 
 // serverEvents returns the events of the manager's own calls.

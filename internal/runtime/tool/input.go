@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -38,7 +39,7 @@ type Answers struct {
 	Round int32
 	// State is that of the Input.
 	State string
-	// Answers to its questions, one for each.
+	// Answers to its questions, one for each; none for a call that is sent again because a connection exists.
 	Answers []v1alpha1.InputAnswer
 }
 
@@ -69,6 +70,39 @@ func RoundKey(turn types.UID, callID string, round int32) string {
 		return IdempotencyKey(turn, callID)
 	}
 	return Hash("idempotency-key", string(turn), callID, strconv.Itoa(int(round)))
+}
+
+// provider is the name of one that a tool may need a connection to.
+var provider = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+
+// ValidProvider reports whether a text is the name of a provider of connections.
+func ValidProvider(name string) bool {
+	return provider.MatchString(name)
+}
+
+// NeedsConnection is the outcome of a request of a call whose tool reports, outside of its result, that it has done
+// nothing because it needs a connection to a provider (TOOL-16). The name must be valid. waits reports whether a client
+// may set the connection up; otherwise the call ends.
+func NeedsConnection(name string, waits bool) Outcome {
+	if !waits {
+		return AfterStart(ConnectionMissing(name))
+	}
+	return AfterStart(Outcome{Asked: &Input{Requests: []v1alpha1.ToolInputRequest{{
+		ID: name, Mode: v1alpha1.ToolInputModeConnection,
+		Message: fmt.Sprintf("The tool needs a connection to %q. Accept once it is set up.", name),
+	}}}})
+}
+
+// ConnectionMissing is the outcome of a call whose tool needs a connection that was not set up.
+func ConnectionMissing(name string) Outcome {
+	return Failed(v1alpha1.ToolCallReasonConnectionRequired, fmt.Sprintf(
+		"The tool needs a connection to %q, which is not set up. It reports that it has done nothing. Tell the user, and do "+
+			"not call it again before the connection exists.", name))
+}
+
+// AsksForConnection reports whether what a tool asks is a connection.
+func AsksForConnection(requests []v1alpha1.ToolInputRequest) bool {
+	return len(requests) == 1 && requests[0].Mode == v1alpha1.ToolInputModeConnection
 }
 
 // AfterInput is the outcome of a request of a call in view of the requests before it: a call whose tool has asked

@@ -15,6 +15,8 @@ func evaluateInput(result *v1alpha1.ToolResult, turn *v1alpha1.Turn, call *v1alp
 	switch {
 	case !act.Open(*call):
 		return closed(result, call, "")
+	case !act.AwaitsInput(*call) && call.Input != nil:
+		return closed(result, call, "All of its questions have an answer.")
 	case !act.AwaitsInput(*call):
 		return refused(v1alpha1.ReasonNoInputExpected, fmt.Sprintf(
 			"Call %s (%s) of Turn %q asks nothing.", call.ID, call.Name, turn.Name))

@@ -22,7 +22,8 @@ func inquiring() v1alpha1.ToolCall {
 }
 
 func TestEvaluateInput(t *testing.T) {
-	running, over := inquiring(), inquiring()
+	silent, running, over := inquiring(), inquiring(), inquiring()
+	silent.State, silent.Input = v1alpha1.ToolCallStateRunning, nil
 	running.State, running.Input = v1alpha1.ToolCallStateRunning, &v1alpha1.ToolInput{Round: 1}
 	over.State, over.Input = v1alpha1.ToolCallStateSucceeded, nil
 	for name, test := range map[string]struct {
@@ -45,7 +46,8 @@ func TestEvaluateInput(t *testing.T) {
 		"other questions":                 {id: "size", content: `{"size":"a"}`, digest: "old", reason: v1alpha1.ReasonCallDigestMismatch},
 		"another Turn":                    {id: "size", content: `{"size":"a"}`, uid: "u0", reason: v1alpha1.ReasonTurnReplaced},
 		"no Turn":                         {turn: &v1alpha1.Turn{}, id: "size", reason: v1alpha1.ReasonTurnNotFound},
-		"a call that runs":                {turn: at(nil, running), id: "size", reason: v1alpha1.ReasonNoInputExpected},
+		"a call that has asked nothing":   {turn: at(nil, silent), id: "size", reason: v1alpha1.ReasonNoInputExpected},
+		"a call that has its answers":     {turn: at(nil, running), id: "size", reason: v1alpha1.ReasonCallClosed},
 		"a call that has ended":           {turn: at(nil, over), id: "size", reason: v1alpha1.ReasonCallClosed},
 		"a Turn that has ended":           {turn: at(ended, over), id: "size", reason: v1alpha1.ReasonCallClosed},
 		"a call that was not made before": {turn: at(nil), id: "size", reason: v1alpha1.ReasonUnknownCall},

@@ -202,13 +202,15 @@ func reasonOf(code v1alpha1.ErrorCode) string {
 // WaitsFor returns the condition message on the ToolResults that the Turn waits for, and for which calls. Those of
 // destructive tools come first: a long message is cut.
 func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
-	var results, destructive, approvals, questions []string
+	var results, destructive, approvals, questions, connections []string
 	for _, call := range calls {
 		switch name := call.ID + " (" + call.Name + ")"; {
 		case act.AwaitsApproval(call) && slices.Contains(call.Hints, v1alpha1.ToolHintDestructive):
 			destructive = append(destructive, call.ID+" ("+call.Name+", destructive)")
 		case act.AwaitsApproval(call):
 			approvals = append(approvals, name)
+		case act.AwaitsInput(call) && call.Reason == v1alpha1.ReasonConnection:
+			connections = append(connections, name)
 		case act.AwaitsInput(call):
 			questions = append(questions, name)
 		case call.State == v1alpha1.ToolCallStateWaiting:
@@ -226,6 +228,13 @@ func WaitsFor(calls []v1alpha1.ToolCall) (reason, message string) {
 		}
 		sentences = append(sentences, "Answer the questions of tools with a ToolResult for each, as waitsFor describes: "+
 			strings.Join(questions, ", ")+".")
+	}
+	if len(connections) > 0 {
+		if len(sentences) == 0 {
+			reason = v1alpha1.ReasonConnection
+		}
+		sentences = append(sentences, "Set up the connections that tools need, as waitsFor describes: "+
+			strings.Join(connections, ", ")+".")
 	}
 	if len(results) > 0 || len(sentences) == 0 {
 		reason = v1alpha1.ReasonClientTools

@@ -27,7 +27,7 @@ func Ask(known *act.Step, calls []v1alpha1.ToolCall, index int, ref format.Settl
 	}
 }
 
-// InputWaits are the waits of a Turn for answers to the questions of its tools, in the order of the calls. Each names the
+// InputWaits are the waits of a Turn for answers to the questions of its tools, and for connections, in the order of the calls. Each names the
 // ToolResult to create; the words of a tool are not among what people are told to do.
 func InputWaits(calls []v1alpha1.ToolCall) []v1alpha1.TurnWait {
 	var waits []v1alpha1.TurnWait
@@ -45,6 +45,15 @@ func InputWaits(calls []v1alpha1.ToolCall) []v1alpha1.TurnWait {
 }
 
 func inputWait(call v1alpha1.ToolCall, question v1alpha1.ToolInputRequest) v1alpha1.TurnWait {
+	if question.Mode == v1alpha1.ToolInputModeConnection {
+		return v1alpha1.TurnWait{
+			Type: v1alpha1.WaitTypeConnection, Reason: v1alpha1.ReasonConnection,
+			Message: excerpt.Of(fmt.Sprintf("Call %s (%s) needs a connection to %q. Set it up, then create a ToolResult: "+
+				"turnRef (name and uid of this Turn), callID %s, callDigest %s, submittedBy (your user name), and input with id "+
+				"%q and action Accept, which sends the call again, or Decline, which ends it.",
+				call.ID, call.Name, question.ID, call.ID, call.CallDigest, question.ID), maxWaitBytes),
+		}
+	}
 	what := "action (Accept, Decline or Cancel), and with Accept the content that its requestedSchema describes"
 	if question.Mode == v1alpha1.ToolInputModeURL {
 		what = "action (Accept once you have done what the tool asks at its url, Decline or Cancel)"

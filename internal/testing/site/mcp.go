@@ -34,6 +34,21 @@ func Asking(name string) MCPTool {
 	return asking
 }
 
+// Connecting is a tool that needs a connection to a provider until connected reports that it exists.
+func Connecting(name, provider string, connected func() bool) MCPTool {
+	connecting := Echo(name)
+	connecting.Run = func(_ context.Context, arguments json.RawMessage) *sdk.CallToolResult {
+		if connected() {
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(arguments)}}}
+		}
+		return &sdk.CallToolResult{
+			Meta:    sdk.Meta{"capstan.dev/connection-required": provider},
+			Content: []sdk.Content{&sdk.TextContent{Text: "Not connected."}}, IsError: true,
+		}
+	}
+	return connecting
+}
+
 // SizeQuestion asks the user for one of two sizes.
 func SizeQuestion() *sdk.ElicitParams {
 	return &sdk.ElicitParams{

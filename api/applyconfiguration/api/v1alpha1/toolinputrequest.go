@@ -12,9 +12,10 @@ import (
 //
 // ToolInputRequest is one question of a tool.
 type ToolInputRequestApplyConfiguration struct {
-	// id of the question, as the tool named it.
+	// id of the question, as the tool named it. With mode Connection it is the name of the provider.
 	ID *string `json:"id,omitempty"`
-	// mode is Form for a question that a ToolResult answers with content, and URL for one that is answered elsewhere.
+	// mode is Form for a question that a ToolResult answers with content, URL for one that is answered elsewhere, and
+	// Connection for a connection that is to be set up.
 	Mode *apiv1alpha1.ToolInputMode `json:"mode,omitempty"`
 	// message of the tool to the person who answers.
 	Message *string `json:"message,omitempty"`

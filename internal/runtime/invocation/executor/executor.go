@@ -76,7 +76,7 @@ type Call struct {
 	Network config.NetworkAccess
 	// Files are those of the Session; nil where no process stores any.
 	Files *sessionfs.FS
-	// Asks reports whether the tool may ask the user for input: there is a client that may answer.
+	// Asks reports whether the tool may ask the user for input, or for a connection: a client may answer.
 	Asks bool
 	// Answers are those to what the tool has asked before; nil for the first request of a call.
 	Answers *tool.Answers

@@ -41,6 +41,11 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		Abandoned: httpcall.Abandoned(),
 		Do: func(ctx context.Context) (tool.Outcome, error) {
 			response, err := p.Egress.Do(ctx, request)
+			if err == nil {
+				if name := httpcall.Connection(response); name != "" {
+					return tool.NeedsConnection(name, c.Asks), nil
+				}
+			}
 			return httpcall.Ended(c.Call, request, response, err), nil
 		},
 	}, nil

@@ -51,7 +51,7 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	request := mcp.Request{
 		Tool: remote.Tool, Arguments: json.RawMessage(tool.ArgumentsOrEmpty(c.Arguments)),
 		Key: tool.RoundKey(c.Turn.UID, c.Call.ID, tool.InputRound(c.Call)), Permits: c.Network.Permits,
-		Repeatable: !tool.AtMostOnce(c.Call), Asks: c.Asks, Answers: c.Answers,
+		Repeatable: !act.Claimable(c.Call, false), Asks: c.Asks, Answers: c.Answers,
 	}
 	if tool.ValidTraceParent(c.TraceParent) {
 		request.TraceParent = c.TraceParent
@@ -66,7 +66,7 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			result, err := p.CallServer(ctx, caller, server, request)
-			return mcpcall.Ended(c.Call, timeout, secret, result, err), nil
+			return mcpcall.Ended(c.Call, timeout, secret, c.Asks, result, err), nil
 		},
 	}, nil
 }

@@ -83,7 +83,7 @@ func Build(p Params) (egress.Request, *tool.Outcome) {
 	if refused := addHeaders(&r, p); refused != nil {
 		return r, refused
 	}
-	r.Header.Set(headerIdempotencyKey, tool.IdempotencyKey(p.Turn, p.Call.ID))
+	r.Header.Set(headerIdempotencyKey, tool.RoundKey(p.Turn, p.Call.ID, tool.InputRound(p.Call)))
 	if tool.ValidTraceParent(p.TraceParent) {
 		r.Header.Set(headerTraceParent, p.TraceParent)
 	}

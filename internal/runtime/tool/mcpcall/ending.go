@@ -17,13 +17,15 @@ import (
 )
 
 // Ended returns the outcome of a call that has ended: with a result of the server, or with an error. secret is what the
-// result must not show. The caller sets the times.
+// result must not show. waits reports whether a client may set up a connection that the tool needs. The caller sets the times.
 func Ended(
-	call v1alpha1.ToolCall, timeout time.Duration, secret http.Header, answer *mcp.Result, err error,
+	call v1alpha1.ToolCall, timeout time.Duration, secret http.Header, waits bool, answer *mcp.Result, err error,
 ) tool.Outcome {
 	switch {
 	case err != nil:
 		return failed(call, timeout, secret, err)
+	case answer.Connection != "":
+		return tool.NeedsConnection(answer.Connection, waits)
 	case answer.Asked != nil:
 		return asked(secret, answer.Asked)
 	}

@@ -141,7 +141,7 @@ func TestEachEndingOfACallIsToldApart(t *testing.T) {
 				server := mcp.Server{URL: s.URL, Secret: secret}
 				answer, err := mcp.Call(t.Context(), s.Egress(), server, mcp.Request{Tool: c.tool, Permits: c.permits})
 				call := v1alpha1.ToolCall{ID: "1-0", SideEffect: class, Attempt: 1}
-				o := mcpcall.Ended(call, time.Minute, secret, answer, err)
+				o := mcpcall.Ended(call, time.Minute, secret, true, answer, err)
 				want := c.state
 				if class == v1alpha1.SideEffectIdempotent {
 					want = c.idempotent
@@ -167,7 +167,7 @@ func TestACallThatTimesOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	answer, err := mcp.Call(ctx, s.Egress(), mcp.Server{URL: s.URL}, mcp.Request{Tool: "make"})
-	o := mcpcall.Ended(v1alpha1.ToolCall{ID: "1-0", Attempt: 1}, 300*time.Millisecond, nil, answer, err)
+	o := mcpcall.Ended(v1alpha1.ToolCall{ID: "1-0", Attempt: 1}, 300*time.Millisecond, nil, true, answer, err)
 	if o.State != unknown || o.Reason != v1alpha1.ToolCallReasonTimeout || !strings.Contains(o.Error, "within 300ms") {
 		t.Errorf("the outcome is %s %s: %s", o.State, o.Reason, o.Error)
 	}

@@ -31,7 +31,7 @@ func askedFor(requests ...v1alpha1.ToolInputRequest) *mcp.Asked {
 const anyObject = `{"type":"object"}`
 
 func ended(asked *mcp.Asked, secret http.Header) tool.Outcome {
-	return mcpcall.Ended(v1alpha1.ToolCall{ID: "1-0"}, 0, secret, &mcp.Result{Asked: asked}, nil)
+	return mcpcall.Ended(v1alpha1.ToolCall{ID: "1-0"}, 0, secret, true, &mcp.Result{Asked: asked}, nil)
 }
 
 func TestWhatAToolAsksIsShownWithoutTricksAndSecrets(t *testing.T) {
