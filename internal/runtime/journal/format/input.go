@@ -27,6 +27,11 @@ type AnsweredInput struct {
 }
 
 type (
+	claimedCall struct {
+		ID     string `json:"id"`
+		Holder string `json:"holder"`
+		Round  int32  `json:"round,omitempty"`
+	}
 	toolInput struct {
 		Round    int32          `json:"round"`
 		Requests []inputRequest `json:"requests,omitempty"`

@@ -400,12 +400,6 @@ type (
 		Content []byte `json:"content,omitempty"`
 	}
 
-	claimedCall struct {
-		ID     string `json:"id"`
-		Holder string `json:"holder"`
-		Round  int32  `json:"round,omitempty"`
-	}
-
 	partialAnswer struct {
 		Message string `json:"message"`
 		Model   string `json:"model,omitempty"`
