@@ -267,6 +267,8 @@ const (
 	ToolCallReasonNetworkAccessDenied = "NetworkAccessDenied"
 	// ToolCallReasonConnectionFailed: no connection to the host was established, or none that can be trusted.
 	ToolCallReasonConnectionFailed = "ConnectionFailed"
+	// ToolCallReasonTaskLost: the server does not know the task any more that the call has become.
+	ToolCallReasonTaskLost = "TaskLost"
 	// ToolCallReasonConnectionLost: the connection was closed before the response was complete.
 	ToolCallReasonConnectionLost = "ConnectionLost"
 	// ToolCallReasonRedirectRefused: the server redirected the request to a forbidden destination.

@@ -103,6 +103,9 @@ var _ = Describe("The write budget, line by line", func() {
 			// The sub-agent: its Session becomes ready, and its Turn is one without tools.
 			[]string{sessionWrite}, beginning, ending,
 		),
+		Entry("with a call that becomes a task at its server: 3 entries, and none while it waits", taskTurn,
+			beginning, []string{turnWrite}, times(3, entryWrite), []string{entryWrite, turnWrite, entryWrite}, ending,
+		),
 		Entry(
 			"that waits for a client: 4, 1 to accept the result, 2 on the Session, and none while it waits",
 			func(ctx context.Context) played {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/backoff"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	invocation "github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 )
 
 // Key names one attempt of one piece of work of a Turn.
@@ -91,7 +92,7 @@ type Executor struct {
 }
 
 type work struct {
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	done   bool
 	result Result
 	// held counts the memory of the result until it is handed out; nil for none.
@@ -131,7 +132,7 @@ func (e *Executor) Ensure(key Key, turn types.NamespacedName, need Need, fn Func
 	if err != nil {
 		return Result{Err: err}, true
 	}
-	ctx, cancel := context.WithCancel(fairshare.NewContext(e.base, share))
+	ctx, cancel := context.WithCancelCause(fairshare.NewContext(e.base, share))
 	w = &work{cancel: cancel}
 	e.work[key] = w
 	e.running.Add(1)
@@ -160,7 +161,7 @@ func (e *Executor) Cancel(turn types.UID) {
 		if key.Turn != turn {
 			continue
 		}
-		w.cancel()
+		w.cancel(invocation.ErrCallEnded)
 		w.result.Share.Release()
 		w.held.Release()
 		delete(e.work, key)
@@ -178,7 +179,7 @@ func (e *Executor) run(
 	ctx context.Context, key Key, turn types.NamespacedName, w *work, share *fairshare.Share, fn Func,
 ) {
 	defer e.running.Done()
-	defer w.cancel()
+	defer w.cancel(nil)
 	result := call(ctx, share, fn)
 	kept := retainShare(share, result)
 	var held *fairshare.Share

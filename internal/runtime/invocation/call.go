@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
@@ -209,16 +210,22 @@ func (run *Runner) once(ctx context.Context, t turnstate.Turn, c Call, w executo
 		return End{Outcome: act.OutcomeOf(claim.Settled.Call), Kept: claim.Settled}, nil
 	case claim.Asked.Ordinal != 0:
 		return End{Asked: claim.Asked}, nil
-	case claim.Call.Holder != state.holder:
+	}
+	resumed, can := resumption(w, claim.Call)
+	if claim.Call.Holder != state.holder && !can {
 		return End{Outcome: w.Abandoned}, nil
 	}
 	outcome, defect := state.ended(), error(nil)
 	if outcome == nil {
 		made := w.Abandoned
-		if w.Refused != nil || state.begin() {
-			if made, defect, err = run.attempt(ctx, c, w); err != nil {
-				return End{}, err
-			}
+		switch {
+		case can:
+			made, defect, err = run.attempt(ctx, c, resumed)
+		case w.Refused != nil || state.begin():
+			made, defect, err = run.attempt(ctx, c, w)
+		}
+		if err != nil {
+			return End{}, err
 		}
 		state.end(made)
 		outcome = &made
@@ -231,6 +238,31 @@ func (run *Runner) once(ctx context.Context, t turnstate.Turn, c Call, w executo
 	return end, err
 }
 
+// resumption returns the work that continues the task of a claimed call; false if it has none, or cannot be continued.
+func resumption(w executor.Work, claim journal.ClaimedCall) (executor.Work, bool) {
+	if claim.Task == "" || w.Resume == nil {
+		return w, false
+	}
+	task := executor.Task{ID: claim.Task}
+	if claim.TaskUntil != nil {
+		task.Until = claim.TaskUntil.Time
+	}
+	w.Refused = nil
+	w.Do = func(ctx context.Context) (tool.Outcome, error) { return w.Resume(ctx, task) }
+	return w, true
+}
+
+// keepTask records in the journal the task that a claimed call has become.
+func (run *Runner) keepTask(ctx context.Context, t turnstate.Turn, c Call, task executor.Task) error {
+	state, until := c.Attempt, metav1.NewMicroTime(task.Until)
+	state.line.mu.Lock()
+	defer state.line.mu.Unlock()
+	_, err := run.Log.KeepTask(ctx, t.Session, t.Ref, t.Step(), t.Progress.Plan.OpenedAtOrdinal, journal.ClaimedCall{
+		ID: c.Call.ID, Holder: state.holder, Round: tool.InputRound(c.Call), Task: task.ID, TaskUntil: &until,
+	})
+	return err
+}
+
 // attempt carries out one attempt of a call, unless it cannot start. The error is that of After.
 func (run *Runner) attempt(
 	ctx context.Context, c Call, w executor.Work,
@@ -240,6 +272,9 @@ func (run *Runner) attempt(
 	}
 	began := run.Clock()
 	outcome, defect = w.Do(ctx)
+	if errors.Is(defect, executor.ErrContinues) {
+		return tool.Outcome{}, nil, fmt.Errorf("%w: %w", defect, ctx.Err())
+	}
 	outcome = tool.AfterInput(c.Call, outcome)
 	if outcome.Started {
 		outcome.StartedAt, outcome.FinishedAt = began, run.Clock()

@@ -38,7 +38,12 @@ func (run *Runner) prepare(
 	if err != nil {
 		return executor.Work{}, err
 	}
+	var keepTask func(context.Context, executor.Task) error
+	if act.Claimable(c.Call, t.Local) {
+		keepTask = func(ctx context.Context, task executor.Task) error { return run.keepTask(ctx, t, c, task) }
+	}
 	return e.Prepare(ctx, run.process(), executor.Call{
+		KeepTask:    keepTask,
 		Session:     t.Session,
 		Turn:        t.Ref,
 		Cause:       CauseOf(t, c.Call.ID),

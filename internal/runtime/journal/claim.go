@@ -45,6 +45,35 @@ func (l *Log) Claim(
 	return w.claim(call.ID, call.Round), closed, err
 }
 
+// KeepTask records the task that a claimed call has become, by the holder of the claim. It returns the entry that has
+// closed the step meanwhile, if there is one. Calling it again is safe.
+func (l *Log) KeepTask(
+	ctx context.Context, s Session, turn Turn, step int32, openedAt int64, call ClaimedCall,
+) (*Closed, error) {
+	if call.ID == "" || call.Holder == "" || call.Task == "" {
+		return nil, fmt.Errorf("a task needs the id of a call, the holder of its claim, and an id")
+	}
+	w, err := l.writer(ctx, s, turn, step, openedAt)
+	if err != nil {
+		return nil, err
+	}
+	wanted := func() (bool, error) {
+		claimed := w.claim(call.ID, call.Round).Call
+		return claimed.Holder == call.Holder && claimed.Task == "", nil
+	}
+	e, err := w.write(ctx, Entry{Claimed: &call}, remainder{}, wanted)
+	if err != nil {
+		return nil, fmt.Errorf("recording the task of call %s: %w", call.ID, err)
+	}
+	if e != nil {
+		return nil, w.foldOwn(ctx, e)
+	}
+	if err := w.toEnd(ctx); err != nil || w.final == nil {
+		return nil, err
+	}
+	return w.outcome(ctx)
+}
+
 // claim is the claim of a request of a call that counts: the first.
 func (w *walk) claim(id string, round int32) ClaimRef {
 	for _, ref := range w.claims {

@@ -48,8 +48,8 @@ func (w *walk) visit(found *entry) {
 		w.final = found
 		return
 	}
-	if e.Claimed != nil && w.claim(e.Claimed.ID, e.Claimed.Round).Ordinal == 0 {
-		w.claims = append(w.claims, ClaimRef{Ordinal: e.Ordinal, Call: *e.Claimed})
+	if e.Claimed != nil {
+		w.addClaim(e.Ordinal, *e.Claimed)
 	}
 	if e.Partial != nil {
 		w.keep(found)
@@ -68,6 +68,21 @@ func (w *walk) visit(found *entry) {
 		w.ownBytes += found.size
 	}
 	w.settled = settledIn(w.settled, e)
+}
+
+// addClaim adds a claim, or the task that a claimed call has become. The first claim of a request counts, and only its
+// holder knows a task.
+func (w *walk) addClaim(ordinal int64, call ClaimedCall) {
+	for i, ref := range w.claims {
+		if ref.Call.ID != call.ID || ref.Call.Round != call.Round {
+			continue
+		}
+		if ref.Call.Holder == call.Holder && ref.Call.Task == "" {
+			w.claims[i].Call.Task, w.claims[i].Call.TaskUntil = call.Task, call.TaskUntil
+		}
+		return
+	}
+	w.claims = append(w.claims, ClaimRef{Ordinal: ordinal, Call: call})
 }
 
 // settledIn adds the calls that an entry settles to those that were settled before it. The first result of a call

@@ -209,6 +209,8 @@ type Result struct {
 	Asked *Asked
 	// Connection is the provider that the tool needs a connection to, with IsError; empty for none.
 	Connection string
+	// Task is what the call has become instead; nil if it has ended.
+	Task *Task
 }
 
 // Call calls a tool of a server, over a connection of its own. The error is an *Error.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 
@@ -36,7 +37,7 @@ func connect(
 	c := &connection{transport: newTransport(client, server, egress.TransportOptions{MaxBody: maxBody})}
 	c.allow(permits)
 	sdkClient := sdk.NewClient(implementation(), &sdk.ClientOptions{
-		Capabilities: &sdk.ClientCapabilities{},
+		Capabilities: capabilities(),
 		// What a server asks is journalled and shown to users, and answered by a further call.
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
 	})
@@ -85,6 +86,9 @@ func (c *connection) ping(ctx context.Context) error {
 // callTool calls a tool. The error is an *Error.
 func (c *connection) callTool(ctx context.Context, r Request) (*Result, error) {
 	x := &exchange{header: r.headers(), bulky: true}
+	if c.version >= tasksVersion {
+		x.seen = &tail{}
+	}
 	arguments := r.Arguments
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")
@@ -97,6 +101,11 @@ func (c *connection) callTool(ctx context.Context, r Request) (*Result, error) {
 	}
 	if answer.NeedsInput() {
 		return &Result{Asked: askedOf(answer)}, nil
+	}
+	if task, made := x.creation(); made && task == nil {
+		return nil, &Error{Called: true, Answered: true, cause: errors.New("invalid task")}
+	} else if made {
+		return &Result{Task: task}, nil
 	}
 	return &Result{Text: textOf(answer), IsError: answer.IsError, Connection: connectionOf(answer)}, nil
 }

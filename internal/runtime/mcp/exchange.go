@@ -24,6 +24,8 @@ type exchange struct {
 	status  int
 	// resumed is how often a response was continued.
 	resumed int
+	// seen is the end of the response to the call; nil if nobody looks at it.
+	seen *tail
 }
 
 type exchangeKey struct{}
@@ -49,6 +51,25 @@ func (x *exchange) begin() bool {
 	first := !x.called
 	x.called, x.failure, x.status = true, nil, 0
 	return first
+}
+
+// see records a part of the response to the call.
+func (x *exchange) see(part []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.seen != nil {
+		x.seen.add(part)
+	}
+}
+
+// creation returns the task that the call has become; false if it has become none.
+func (x *exchange) creation() (*Task, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.seen == nil {
+		return nil, false
+	}
+	return created(x.seen.kept)
 }
 
 // resume records that a response is continued, and reports whether it may be.

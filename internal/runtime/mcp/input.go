@@ -33,6 +33,7 @@ func (r Request) addInput(params *sdk.CallToolParams, version string) {
 	if r.Asks {
 		params.SetMeta(map[string]any{sdk.MetaKeyClientCapabilities: map[string]any{
 			"elicitation": map[string]any{"form": map[string]any{}, "url": map[string]any{}},
+			"extensions":  map[string]any{tasksExtension: map[string]any{}},
 		}})
 	}
 	if r.Answers == nil || len(r.Answers.Answers) == 0 {

@@ -115,7 +115,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.Body = &counted{ReadCloser: answer.Body}
 	}
 	if err == nil && call {
-		answer.Body = &observed{ReadCloser: answer.Body, failed: func(err error) { x.note(call, nil, err) }}
+		answer.Body = &observed{ReadCloser: answer.Body, exchange: x}
 	}
 	return answer, err
 }
@@ -128,17 +128,18 @@ func (t *transport) next(x *exchange) http.RoundTripper {
 	return t.handshake
 }
 
-// observed is the body of a response whose reading may fail.
+// observed is the body of the response to a call.
 type observed struct {
 	io.ReadCloser
-	failed func(error)
+	exchange *exchange
 }
 
 // Read implements io.Reader.
 func (o *observed) Read(p []byte) (int, error) {
 	n, err := o.ReadCloser.Read(p)
+	o.exchange.see(p[:n])
 	if err != nil && !errors.Is(err, io.EOF) {
-		o.failed(err)
+		o.exchange.note(true, nil, err)
 	}
 	return n, err
 }

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -84,10 +85,28 @@ type Call struct {
 	KeepsOutput bool
 	// TraceParent is the W3C trace context of the call.
 	TraceParent string
+	// KeepTask records the task that the call has become at its server, so that a later process may continue it. Nil
+	// where nothing is recorded: the call is sent again then.
+	KeepTask func(ctx context.Context, task Task) error
 	// Claimed reports whether the call is claimed in the journal. The outcome of a claimed call follows from the
 	// journal, and not from the references that the call needs to start.
 	Claimed func(ctx context.Context) (bool, error)
 }
+
+// Task is what a call has become that its server continues by itself.
+type Task struct {
+	// ID of the task at its server.
+	ID string
+	// Until is the time at which the task is given up.
+	Until time.Time
+}
+
+// ErrCallEnded is the cause of the end of a context when nobody waits for the call any more: its Turn has ended. A
+// context that ends with the process has another cause.
+var ErrCallEnded = errors.New("the call is not awaited any more")
+
+// ErrContinues is the defect of a call without an outcome: its task continues at the server.
+var ErrContinues = errors.New("the task of the call continues at the server")
 
 // Work is how a call is carried out, once it may start.
 type Work struct {
@@ -95,6 +114,9 @@ type Work struct {
 	Refused *tool.Outcome
 	// Abandoned is the outcome of a call that must not start twice, if no process knows how it has ended.
 	Abandoned tool.Outcome
+	// Resume continues a call that has become a task at its server, in this process or an earlier one. Nil if it cannot
+	// be continued.
+	Resume func(ctx context.Context, task Task) (outcome tool.Outcome, defect error)
 	// Do carries the call out, until it ends or asks for input. The defect is the part of a failure that is not in the
 	// outcome.
 	Do func(ctx context.Context) (outcome tool.Outcome, defect error)

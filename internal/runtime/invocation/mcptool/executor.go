@@ -60,15 +60,23 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		Namespace: c.Session.Namespace, Server: remote.Server.Name, Identity: string(c.Session.UID),
 	}
 	timeout := executors.Named(v1alpha1.ToolExecutorMCP).TimeoutOf(c.Call, nil)
-	return executor.Work{
+	f := follower{process: p, call: c, server: server, timeout: timeout}
+	work := executor.Work{
 		Abandoned: httpcall.Abandoned(),
 		Do: func(ctx context.Context) (tool.Outcome, error) {
-			ctx, cancel := context.WithTimeout(ctx, timeout)
+			calling, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			result, err := p.CallServer(ctx, caller, server, request)
+			result, err := p.CallServer(calling, caller, server, request)
+			if err == nil && result.Task != nil {
+				return f.begin(ctx, result.Task)
+			}
 			return mcpcall.Ended(c.Call, timeout, secret, c.Asks, result, err), nil
 		},
-	}, nil
+	}
+	if remote.Current() {
+		work.Resume = f.resume
+	}
+	return work, nil
 }
 
 // undiscovered returns what a call waits for if its tool was not discovered where the call would go; nil otherwise.

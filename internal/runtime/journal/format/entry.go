@@ -136,6 +136,10 @@ type ClaimedCall struct {
 	Holder string `json:"holder"`
 	// Round is the number of times that the call has asked for input before this request; 0 for its first one.
 	Round int32 `json:"round,omitempty"`
+	// Task is the id of the task that the call has become at its server, in a further entry of the same writer, and
+	// TaskUntil the time at which it is given up.
+	Task      string            `json:"task,omitempty"`
+	TaskUntil *metav1.MicroTime `json:"taskUntil,omitempty"`
 }
 
 // SettledCall is the outcome of one call, recorded before the step closes: the result of a client tool (CLIENT-04), the

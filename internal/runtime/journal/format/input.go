@@ -3,6 +3,8 @@ package format
 import (
 	"encoding/json"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
@@ -28,9 +30,11 @@ type AnsweredInput struct {
 
 type (
 	claimedCall struct {
-		ID     string `json:"id"`
-		Holder string `json:"holder"`
-		Round  int32  `json:"round,omitempty"`
+		ID        string            `json:"id"`
+		Holder    string            `json:"holder"`
+		Round     int32             `json:"round,omitempty"`
+		Task      string            `json:"task,omitempty"`
+		TaskUntil *metav1.MicroTime `json:"taskUntil,omitempty"`
 	}
 	toolInput struct {
 		Round    int32          `json:"round"`

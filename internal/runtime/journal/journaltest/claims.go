@@ -69,6 +69,29 @@ func claimedOnce(f *fixture) {
 	f.check()
 }
 
+func taskOfClaim(f *fixture) {
+	ctx, of := f.t.Context(), turn("a")
+	claim := f.claim(f.log(), of, 1, "1-0", "ann")
+	keep := func(holder, task string) {
+		f.t.Helper()
+		made := journal.ClaimedCall{ID: "1-0", Holder: holder, Task: task}
+		if closed, err := f.log().KeepTask(ctx, f.session, of, 1, 1, made); err != nil || closed != nil {
+			f.t.Fatalf("recording a task gives %v, %v", closed, err)
+		}
+	}
+	keep("bob", "task-0") // It has not claimed the call.
+	keep("ann", "task-1")
+	keep("ann", "task-2")
+	late := f.claim(f.log(), of, 1, "1-0", "bob")
+	if late.Ordinal != claim.Ordinal || late.Call.Holder != "ann" || late.Call.Task != "task-1" {
+		f.t.Fatalf("the claim is %s", f.json(late))
+	}
+	if _, err := f.log().KeepTask(ctx, f.session, of, 1, 1, journal.ClaimedCall{ID: "1-0", Holder: "ann"}); err == nil {
+		f.t.Fatal("a task without an id is recorded")
+	}
+	f.check()
+}
+
 // firstClaimCounts appends a second claim of a call, which no writer of this package does.
 func firstClaimCounts(f *fixture) {
 	of := turn("a")

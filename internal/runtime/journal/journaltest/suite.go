@@ -65,6 +65,7 @@ func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 		{"TheEndOfATurnTakesInApprovals", approvalTakenInByTheEnd},
 		{"AnApprovalAndAnEndThatRaceAgree", approvalRaces},
 		{"AClaimedCallCountsOnce", claimedOnce},
+		{"ATaskBelongsToItsClaim", taskOfClaim},
 		{"OfTwoClaimsInTheLogTheFirstCounts", firstClaimCounts},
 		{"ConcurrentClaimsOfOneCallAgreeOnOne", claimedConcurrently},
 		{"ARecordKnowsOfEveryClaimThatItDenies", unclaimedRecord},

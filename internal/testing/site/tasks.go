@@ -1,0 +1,101 @@
+package site
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Tasks is a server without sessions whose tool echo becomes a task, which is in progress until the test says something
+// else.
+type Tasks struct {
+	*Site
+	next http.Handler
+
+	mu sync.Mutex
+	// made is how many tasks there are, and forgotten whether the server has lost them.
+	made      int
+	forgotten bool
+	end       string
+	asked     int
+	cancelled int
+}
+
+// NewTasks starts a Tasks server, which ends with the test.
+func NewTasks(t testing.TB) *Tasks {
+	t.Helper()
+	s := &Tasks{next: MCPHandler(Stateless, Echo("echo"))}
+	s.Site = New(t, s.respond)
+	return s
+}
+
+// End lets the tasks be in a state: the members of a task that follow its id.
+func (s *Tasks) End(state string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end = state
+}
+
+// Forget lets the server lose all tasks.
+func (s *Tasks) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgotten = true
+}
+
+// Counts returns how many tasks were made, asked for and cancelled.
+func (s *Tasks) Counts() (made, asked, cancelled int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.made, s.asked, s.cancelled
+}
+
+func (s *Tasks) respond(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	var m struct {
+		ID     json.RawMessage
+		Method string
+		Params struct {
+			TaskID string         `json:"taskId"`
+			Meta   map[string]any `json:"_meta"`
+		}
+	}
+	_ = json.Unmarshal(body, &m)
+	offered, _ := json.Marshal(m.Params.Meta["io.modelcontextprotocol/clientCapabilities"])
+	if m.Method != "tools/call" && !strings.HasPrefix(m.Method, "tasks/") {
+		s.next.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer := `"error":{"code":-32602,"message":"unknown task"}`
+	switch {
+	case !strings.Contains(string(offered), "io.modelcontextprotocol/tasks"):
+		answer = `"error":{"code":-32021,"message":"tasks are required"}`
+	case m.Method == "tools/call":
+		s.made++
+		answer = fmt.Sprintf(`"result":{"resultType":"task","taskId":"task-%d","status":"working","ttlMs":null,`+
+			`"createdAt":"2026-11-01T12:00:00Z","lastUpdatedAt":"2026-11-01T12:00:00Z","pollIntervalMs":1}`, s.made)
+	case r.Header.Get("Mcp-Name") != m.Params.TaskID || r.Header.Get("Mcp-Method") != m.Method || s.forgotten:
+	case m.Method == "tasks/cancel":
+		s.cancelled++
+		answer = `"result":{"resultType":"complete"}`
+	case s.end != "":
+		s.asked++
+		answer = fmt.Sprintf(`"result":{"resultType":"complete","taskId":%q,%s}`, m.Params.TaskID, s.end)
+	default:
+		s.asked++
+		answer = fmt.Sprintf(`"result":{"resultType":"complete","taskId":%q,"status":"working","pollIntervalMs":1}`,
+			m.Params.TaskID)
+	}
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, m.ID, answer)
+}
