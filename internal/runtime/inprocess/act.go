@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -41,8 +42,8 @@ type attempt struct {
 // act carries out the calls of the open act step (PHASE-06).
 func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	// Calls that still run when the step is closed are stopped.
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	// The entry just before the step opened it, and has the fields that do not fit into status.
 	reason, err := r.loop.Steps.Log.Step(
 		ctx,
@@ -65,10 +66,13 @@ func (r *run) act(ctx context.Context) (*journal.Closed, error) {
 	r.known = a.step
 	for {
 		closed, err := a.round(ctx)
-		if closed != nil || err != nil {
-			return closed, err
+		if closed == nil && err == nil {
+			closed, err = a.wait(ctx)
 		}
-		if closed, err = a.wait(ctx); closed != nil || err != nil {
+		if closed != nil && err == nil {
+			stop(executor.ErrCallEnded)
+		}
+		if closed != nil || err != nil {
 			return closed, err
 		}
 	}
