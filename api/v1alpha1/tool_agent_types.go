@@ -34,8 +34,8 @@ type AgentTool struct {
 	// agentRef names the Agent of the sub-agent. It requires harnessRef. Default: no Agent, if harnessRef is set.
 	// +optional
 	AgentRef *LocalReference `json:"agentRef,omitempty"`
-	// blueprint selects an agent of a Capability that the sub-agent is. The argument config of a call is its config. Default:
-	// the agent that its layers make up.
+	// blueprint selects an agent of a Capability that the sub-agent is. The argument config of a call is its config.
+	// Default: the agent that its layers make up.
 	// +optional
 	Blueprint *AgentBlueprint `json:"blueprint,omitempty"`
 	// retention is Delete (default) or Keep. With Delete, the Session of the sub-agent is deleted 10 minutes (the

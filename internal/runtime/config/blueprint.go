@@ -29,8 +29,8 @@ func blueprintOf(o *v1alpha1.Capability, name string) *v1alpha1.Blueprint {
 	return &o.Spec.Blueprints[i]
 }
 
-// withBlueprint adds the Capability of a blueprint to those of the layers, so that it is there, accepted and looked after
-// like them. Its configuration stays that of the layers.
+// withBlueprint adds the Capability of a blueprint to those of the layers, so that it is there, accepted and looked
+// after like them. Its configuration stays that of the layers.
 func withBlueprint(uses []capability.Use, ref *v1alpha1.BlueprintReference) []capability.Use {
 	named := capability.Merge(nil, []v1alpha1.CapabilityReference{{Name: ref.Capability, MaxRisk: ref.MaxRisk}})[0]
 	uses = slices.Clone(uses)
@@ -122,8 +122,8 @@ func splitConfig(b *v1alpha1.Blueprint, config string) (model, rest string) {
 	return model, string(raw)
 }
 
-// blueprintProblem returns why the blueprint of the Session cannot be used. A Capability that is missing is a problem of
-// its own.
+// blueprintProblem returns why the blueprint of the Session cannot be used. A Capability that is missing is a problem
+// of its own.
 func (r *Resolved) blueprintProblem() (reason, message string) {
 	if r.blueprint == nil || r.Objects[r.blueprint.Capability] == nil {
 		return "", ""

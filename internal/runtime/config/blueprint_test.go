@@ -132,13 +132,18 @@ func TestABlueprintThatCannotBeUsedIsNamed(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"the Capability is missing": {bundle("other", v1alpha1.CapabilitySpec{}), "", v1alpha1.ReasonCapabilityNotFound, `"research"`},
+		"the Capability is missing": {
+			bundle("other", v1alpha1.CapabilitySpec{}), "", v1alpha1.ReasonCapabilityNotFound, `"research"`,
+		},
 		"it is missing": {
 			bundle("research", v1alpha1.CapabilitySpec{}), "", v1alpha1.ReasonBlueprintInvalid, `has no blueprint "reader"`,
 		},
-		"an invalid config": {research(nil), `{"depth":"x"}`, v1alpha1.ReasonBlueprintInvalid, "does not match the configSchema"},
+		"an invalid config": {
+			research(nil), `{"depth":"x"}`, v1alpha1.ReasonBlueprintInvalid, "does not match the configSchema",
+		},
 		"a config that is too large": {
-			research(nil), `{"depth":"` + strings.Repeat("x", 2048) + `"}`, v1alpha1.ReasonBlueprintInvalid, "more than 2048 bytes",
+			research(nil), `{"depth":"` + strings.Repeat("x", 2048) + `"}`, v1alpha1.ReasonBlueprintInvalid,
+			"more than 2048 bytes",
 		},
 		"a model in the config, where it is inherited": {
 			research(nil), `{"model":"m"}`, v1alpha1.ReasonBlueprintInvalid, "does not match",

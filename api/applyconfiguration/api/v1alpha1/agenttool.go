@@ -19,8 +19,8 @@ type AgentToolApplyConfiguration struct {
 	HarnessRef *LocalReferenceApplyConfiguration `json:"harnessRef,omitempty"`
 	// agentRef names the Agent of the sub-agent. It requires harnessRef. Default: no Agent, if harnessRef is set.
 	AgentRef *LocalReferenceApplyConfiguration `json:"agentRef,omitempty"`
-	// blueprint selects an agent of a Capability that the sub-agent is. The argument config of a call is its config. Default:
-	// the agent that its layers make up.
+	// blueprint selects an agent of a Capability that the sub-agent is. The argument config of a call is its config.
+	// Default: the agent that its layers make up.
 	Blueprint *AgentBlueprintApplyConfiguration `json:"blueprint,omitempty"`
 	// retention is Delete (default) or Keep. With Delete, the Session of the sub-agent is deleted 10 minutes (the
 	// manager's --job-retention) after the Turn that made the call has ended. With Keep, it is deleted with the calling

@@ -113,8 +113,8 @@ func Builtin(capability string, d Definition) *Definition {
 	return &d
 }
 
-// BuiltinAgent returns the definition of a tool of a capability that is part of the manager and whose calls run as those
-// of a Tool with an agent. The Tool stands for that, and is no object.
+// BuiltinAgent returns the definition of a tool of a capability that is part of the manager and whose calls run as
+// those of a Tool with an agent. The Tool stands for that, and is no object.
 func BuiltinAgent(capability string, t *v1alpha1.Tool, schema []byte) *Definition {
 	d := Of(t)
 	d.InputSchema, d.Source = schema, Source{Kind: KindBuiltin, Name: capability}
