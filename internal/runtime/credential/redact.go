@@ -21,14 +21,17 @@ func Redact(body []byte, secret http.Header) []byte {
 // RedactText removes the values of secret headers from a text. It must be called before the text is cut: the beginning
 // of a value is not found.
 func RedactText(text string, secret http.Header) string {
-	var forms []string
-	for _, values := range secret {
-		for _, value := range values {
-			forms = append(forms, hidden(value)...)
+	var values, forms []string
+	for _, all := range secret {
+		for _, value := range all {
+			values = append(values, hidden(value)...)
 		}
 	}
-	if len(forms) == 0 {
+	if len(values) == 0 {
 		return text
+	}
+	for _, value := range values {
+		forms = append(forms, value, inJSON.Replace(value), inHTMLSafeJSON.Replace(value))
 	}
 	// A value may be a part of another one.
 	slices.SortFunc(forms, func(a, b string) int {
@@ -38,19 +41,19 @@ func RedactText(text string, secret http.Header) string {
 	for _, form := range forms {
 		pairs = append(pairs, form, redacted)
 	}
-	return strings.NewReplacer(pairs...).Replace(text)
+	return strings.NewReplacer(pairs...).Replace(withoutEscaped(text, values))
 }
 
-// hidden returns the forms of a secret: unchanged, without its scheme, such as Bearer, and each within JSON.
+// hidden returns what is removed of a secret: all of it, and it without its scheme, such as Bearer.
 func hidden(value string) []string {
 	_, token, _ := strings.Cut(value, " ")
-	var forms []string
-	for _, form := range []string{value, token} {
-		if len(form) >= minHidden {
-			forms = append(forms, form, inJSON.Replace(form), inHTMLSafeJSON.Replace(form))
+	var values []string
+	for _, v := range []string{value, token} {
+		if len(v) >= minHidden {
+			values = append(values, v)
 		}
 	}
-	return forms
+	return values
 }
 
 // Printable ASCII within a JSON string: as it is, and as encoders write it whose JSON may be a part of HTML.
