@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -104,7 +105,7 @@ func withoutSecret(t mcp.Tool, secret http.Header) mcp.Tool {
 func (c *Catalog) add(t mcp.Tool, schemas readiness.SchemaChecker) string {
 	known := func(e entry) bool { return e.Name == t.Name }
 	switch {
-	case t.Name == "" || len(t.Name) > maxNameBytes || !utf8.ValidString(t.Name) || strings.ContainsFunc(t.Name, control):
+	case t.Name == "" || len(t.Name) > maxNameBytes || !utf8.ValidString(t.Name) || strings.ContainsFunc(t.Name, unseen):
 		return "its name is invalid"
 	case slices.ContainsFunc(c.entries, known):
 		return "its name is not unique"
@@ -130,7 +131,9 @@ func (c *Catalog) add(t mcp.Tool, schemas readiness.SchemaChecker) string {
 	return ""
 }
 
-func control(r rune) bool { return r < ' ' || r == 0x7f }
+// unseen reports whether people do not see a character as it is: it controls terminals, changes the direction of the
+// text, or is invisible.
+func unseen(r rune) bool { return !unicode.IsPrint(r) }
 
 // Bytes is the size of the definitions.
 func (c *Catalog) Bytes() int64 {

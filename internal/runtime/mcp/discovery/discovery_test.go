@@ -41,6 +41,7 @@ func TestToolsThatCannotBeUsedAreLeftOut(t *testing.T) {
 		listed("new\nline", object), listed(strings.Repeat("n", 129), object), listed("list", `{"type":"array"}`),
 		listed("large", `{"type":"object","title":"`+strings.Repeat("x", inputschema.MaxBytes)+`"}`),
 		listed("outside", `{"type":"object","$ref":"https://example.org/schema"}`), listed("out", object),
+		listed("control\u009b31m", object), listed("direction\u202e", object), listed("invisible\u200b", object),
 	}, &v1alpha1.MCPToolFilter{Exclude: []v1alpha1.MCPToolPattern{"out"}}, nil, inputschema.NewValidator())
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,7 @@ func TestToolsThatCannotBeUsedAreLeftOut(t *testing.T) {
 		t.Errorf("the tools are %+v", tools)
 	}
 	said := strings.Join(c.LeftOut, "; ")
-	for _, want := range []string{`"a" (its name is not unique)`, `"" (its name is invalid)`, "and 2 more"} {
+	for _, want := range []string{`"a" (its name is not unique)`, `"" (its name is invalid)`, "and 5 more"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it reports %s, without %s", said, want)
 		}

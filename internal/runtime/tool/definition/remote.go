@@ -64,13 +64,17 @@ func RemoteName(server, name string) string {
 }
 
 // OfServer returns the definitions of the tools of an MCPServer, which must not change any more, in the order of their
-// names. Their texts for the model are left out.
+// names. Their texts for the model are left out. A server can choose the name of a tool so that the model would call it
+// as it calls another one: then the first one counts.
 func OfServer(server *v1alpha1.MCPServer) Set {
 	tools := server.Status.DiscoveredTools
 	all := make(Set, 0, len(tools))
 	for _, t := range tools {
-		if Selected(server.Spec.ToolFilter, t.Name) {
-			all = append(all, ofServer(server, t, server.Status.DefinitionBytes/int64(len(tools))))
+		if !Selected(server.Spec.ToolFilter, t.Name) {
+			continue
+		}
+		if d := ofServer(server, t, server.Status.DefinitionBytes/int64(len(tools))); all.Find(d.Name) == nil {
+			all = append(all, d)
 		}
 	}
 	return all

@@ -51,6 +51,16 @@ func TestTheNameOfAToolOfAServer(t *testing.T) {
 	}
 }
 
+// A model provider refuses a request with two tools of one name.
+// Rules: MCP-03.
+func TestNoServerHasTwoToolsOfOneName(t *testing.T) {
+	made := strings.TrimPrefix(RemoteName("search", "read file"), "mcp_search__")
+	tools := OfServer(searchServer("read file", made, "other"))
+	if len(tools) != 2 || tools[0].Remote().Tool != "read file" || tools[1].Remote().Tool != "other" {
+		t.Errorf("the tools are %d: %s, %s", len(tools), tools[0].Remote().Tool, tools[1].Remote().Tool)
+	}
+}
+
 // Rules: MCP-01.
 func TestAServerCanMakeAToolStricterOnly(t *testing.T) {
 	destructive := []v1alpha1.ToolHint{v1alpha1.ToolHintDestructive}
