@@ -18,7 +18,7 @@ const (
 	// heapBytes is the memory from which on the garbage collector works hard, dataBytes that which the process may have
 	// at all, beyond what it has at its start, and stackBytes that of one stack.
 	heapBytes  = 24 << 20
-	dataBytes  = 40 << 20
+	dataBytes  = 32 << 20
 	stackBytes = 8 << 20
 	// addressBytes is the address space beyond that at its start: a new arena of the Go heap takes 64 MiB of it.
 	addressBytes = 192 << 20
