@@ -33,7 +33,7 @@ examples = examples/testing
 suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' || true)
 # Suites that measure time (no write for half a minute, one write a second) or that run in a single thread. The race
 # detector makes them several times slower, and the tests of the packages themselves run under it.
-measured = /test/(crash|perf|turns|validation)(/|$$)
+measured = /test/(attacks|crash|perf|turns|validation)(/|$$)
 measured_suites = $$(go list ./test/... | grep -v -E '/test/(e2e|crash|turns)' | grep -E '$(measured)' || true) $(conformance)
 # The conformance suites of the journal and of records on an API server: several times slower under the race detector.
 conformance = ./internal/runtime/journal/kubernetes/... ./internal/runtime/record/kubernetes/...
@@ -137,6 +137,11 @@ test-unit: envtest ## Run the unit tests and the suites that need only an API se
 	@$(MAKE) test-turns
 	@$(MAKE) test-measured
 	@$(MAKE) test-faults
+
+.PHONY: attacks
+attacks: ## Make the attempts to escape, and write their table (docs/attacks.md).
+	@echo "==> attempts to escape"
+	@CGO_ENABLED=0 go test -count=1 -timeout 15m ./test/attacks -write
 
 # Not in parallel with the suite of Turns, which uses all CPUs: these suites measure time.
 .PHONY: test-measured

@@ -41,6 +41,7 @@ var hosts = []struct {
 }{
 	{"cluster", []string{"test/e2e"}},
 	{"faults", []string{"test/crash"}},
+	{"attempts to escape", []string{"test/attacks"}},
 	{"API server", []string{"test/", "internal/runtime/journal/kubernetes"}},
 	{"in process", []string{"capstantest"}},
 	{"unit", []string{""}},
@@ -62,7 +63,8 @@ const preamble = `# Conformance
 
 [The rules of behaviour](design/rules.md) state what Capstan does. This table names the tests of each rule: those of
 pure code (unit), of the runtime in the process of a test, of the manager with an API server, of the manager on a
-cluster, and of the fault suite. To list a test here, name the rule in the comment above it, then run make docs.
+cluster, of the fault suite, and the [attempts to escape](attacks.md). To list a test here, name the rule in the comment
+above it, then run make docs.
 `
 
 // render writes the document. Each rule has a test, or its row of rules.md has a reason why it does not apply.

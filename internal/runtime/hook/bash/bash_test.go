@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
+	"github.com/capstan-dev/capstan/internal/testing/memory"
 	"github.com/capstan-dev/capstan/internal/testing/ratio"
 )
 
@@ -151,188 +152,6 @@ EOF`: "here\ndoc\n[0]",
 	}
 }
 
-// Each attempt is refused, or ends in time and in memory. Each runs in a process of its own, so that the next one finds
-// nothing of it.
-// Rules: HOOK-13.
-func TestNoScriptEscapes(t *testing.T) {
-	e := newExecutor(t)
-	files := newFiles(map[string]string{"/f": "content"})
-	secret := t.TempDir() + "/secret"
-	if err := os.WriteFile(secret, []byte("the secret of the host"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for class, attempts := range map[string][]string{
-		"files of the host": {
-			`cat SECRET`, `cat < SECRET`, `echo "$(<SECRET)"`, `source SECRET`, `. SECRET`, `mapfile x < SECRET; echo "${x[@]}"`,
-			`cp SECRET /workspace/x; cat x`, `grep -r secret SECRET`, `jq . SECRET`, `exec 3< SECRET; cat <&3`,
-			`echo SECRETS*`, `ls SECRETDIR`, `cat /etc/passwd`, `[ -e SECRET ] && echo "the secret"`,
-			`[[ -r SECRET ]] && echo "the secret"`, `command -v SECRET | grep -q . && echo the secret`,
-			`jq -n 'input_filename, $ENV.HOSTNAME, (try import "a" as a; .)'`,
-		},
-		"parents": {
-			`cat ../../../../SECRET`,
-			`cd ..; cd ..; cd ..; cat SECRET`,
-			`cat /workspace/../SECRET`,
-			`cd -P /; cat SECRET`,
-			`pwd -P`,
-		},
-		"links": {
-			`ln -s SECRET x; cat x`,
-			`cp -s SECRET x; cat x`,
-			`readlink SECRET`,
-			`mv SECRET x; cat x`,
-			`cat /dev/fd/0 /proc/self/fd/0`,
-		},
-		"the kernel": {
-			`cat /proc/self/environ`,
-			`cat /proc/1/environ`,
-			`echo /proc/*`,
-			`cat /sys/fs/cgroup/memory.max`,
-			`echo x > /proc/self/oom_score_adj`,
-			`cat /dev/zero | head -c 3`,
-			`cat /dev/mem`,
-			`ls /proc/self/fd`,
-			`cat /var/run/secrets/kubernetes.io/serviceaccount/token`,
-		},
-		"other programs": {
-			`/bin/sh -c 'cat SECRET'`,
-			`exec /bin/cat SECRET`,
-			`sh -c id`,
-			`busybox cat SECRET`,
-			`/proc/self/exe run`,
-			`command /bin/ls /`,
-			`PATH=/bin:/usr/bin id`,
-			`builtin exec /usr/bin/id`,
-			`nohup id &`,
-			`kill -9 1; kill -9 $PPID`,
-			`echo '#!/bin/cat' > x; ./x`,
-		},
-		"processes and pipes of the host": {
-			`cat <(echo the secret)`,
-			`echo x > >(cat)`,
-			`TMPDIR=/tmp; cat <(echo the secret)`,
-			`echo ~root`,
-			`mkfifo x`,
-			`coproc cat`,
-		},
-		"the network": {
-			`cat < /dev/tcp/127.0.0.1/80`, `exec 3<>/dev/tcp/10.96.0.1/443; echo hi >&3; cat <&3`, `cat < /dev/udp/1.1.1.1/53`,
-			`curl http://169.254.169.254/`, `wget -O- http://127.0.0.1`, `nc 127.0.0.1 1`,
-		},
-		"writing elsewhere": {
-			`echo x > /etc/x`,
-			`echo x > SECRET`,
-			`mkdir /x`,
-			`rm SECRET`,
-			`rm -rf /`,
-			`touch /x`,
-			`mv /workspace/f /f`,
-			`echo x >> /dev/full`,
-		},
-		"endless output": {
-			`while :; do echo yes; done`,
-			`printf '%070000d' 0`,
-			`cat /dev/zero`,
-			`x=a; while [ ${#x} -lt 40000 ]; do x=$x$x; done; echo $x$x >&2`,
-			`for ((;;)); do printf x; done`,
-		},
-		"endless loops": {
-			`while :; do :; done`,
-			`for ((;;)); do ((x++)); done`,
-			`until false; do x=1; done`,
-			`eval 'while ((1)); do ((x++)); done'`,
-			`for x in {1..100000000}; do y=1; done`,
-			`while ((1)); do x=1; done`,
-			`sleep 3000`,
-			`read x`,
-			`wait; trap 'while :; do :; done' EXIT`,
-			`jq -n '[range(1e12)] | length'`, `jq -n 'def f: f; f'`, `select x in a b; do :; done`,
-		},
-		"recursion": {
-			`f() { f; }; f`,
-			`f() { f | f & }; f`,
-			`:(){ :|:& };:`,
-			`f() { (f); }; f`,
-			`f() { x=$(f); }; f`,
-			`eval "$(cat <<< 'eval "$BASH_COMMAND"')"`,
-			`x='echo $(eval "$x")'; eval "$x"`, `echo '. ./x' > x; . ./x`, `trap 'false' ERR; false`, `alias a=a; a`,
-		},
-		"memory": {
-			`x=aaaaaaaa; for i in {1..30}; do x=$x$x; done`,
-			`x=({1..100000000})`, `echo {1..9}{1..9}{1..9}{1..9}{1..9}{1..9}{1..9}{1..9}{1..9}`, `printf '%2000000000d' 1`,
-			`echo ${x:-{1..99999999}}`, `x=a; while ((1)); do x=$x$x; done`, `a[2000000000]=1; echo "${a[@]}"`,
-			`jq -n '[limit(1e9; repeat("aaaaaaaa"))]'`,
-			`jq -n '"a" * 2000000000'`,
-			`x=$(printf '%1000000s' a); echo "${x//a/$x$x$x$x$x$x$x$x$x}"`,
-			`[[ aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa =~ ((a{1000}){1000}){1000} ]]`,
-			`x=$(printf '%1000000s' a); [[ $x == *(*(*(*(*(a)))))b ]]`,
-			`shopt -s extglob globstar; echo **/**/**/**/**/*`, `echo $((9**9**9**9))`,
-		},
-		"files without end": {
-			`x=$(printf '%70000s' a); while :; do echo "$x" >> big; done`, `i=0; while ((i++ < 2000)); do echo > f$i; done`,
-			`echo a > a; while :; do cat a a > b; mv b a; done`, `mkdir -p ` + strings.Repeat("a/", 5000),
-			`cat f f f f f f f f > f; cat f`,
-		},
-		"the parser": {
-			strings.Repeat("(", 30_000),
-			strings.Repeat("$(", 20_000),
-			strings.Repeat("{ ", 20_000),
-			strings.Repeat("if ", 20_000),
-			"echo " + strings.Repeat("${x:-", 10_000), "((" + strings.Repeat("(", 20_000), strings.Repeat("! ", 30_000) + "true",
-			strings.Repeat("a | ", 15_000) + "b",
-			strings.Repeat("`", 60_000),
-			"\x00\xff\xfe",
-			"echo " + strings.Repeat("{a,", 15_000),
-			"x=" + strings.Repeat("'a'", 20_000), strings.Repeat("<<a ", 10_000),
-		},
-		"descriptors": {
-			`for i in {1..150}; do eval "exec $i< f"; done`, `for i in {1..150}; do cat <<< x & done; wait`,
-			`for i in {1..100}; do sleep 100 | cat & done; wait`, `echo x >&1000`, `cat <&99`,
-		},
-	} {
-		for i, attempt := range attempts {
-			attempt = strings.NewReplacer("SECRETDIR", "/tmp", "SECRETS", strings.TrimSuffix(secret, "t"), "SECRET", secret).
-				Replace(attempt)
-			t.Run(fmt.Sprintf("%s/%d", class, i), func(t *testing.T) {
-				begin := time.Now()
-				c := call(attempt)
-				c.Spec.Timeout = 2 * time.Second
-				peak := make(chan int64, 1)
-				ctx, cancel := context.WithCancel(t.Context())
-				go func() { peak <- watchMemory(ctx) }()
-				out, err := e.Processes.Run(t.Context(), "ns", c.Spec.Timeout, request(c),
-					&workspace{files: files})
-				took := time.Since(begin)
-				cancel()
-				memory := <-peak
-				seen := fmt.Sprint(err)
-				if out != nil {
-					seen = fmt.Sprintf("%.300q %.300q %d", out.Stdout, out.Stderr, out.Exit)
-				}
-				t.Logf("%v, %d MiB: %s", took.Round(time.Millisecond), memory>>20, seen)
-				if strings.Contains(seen, "the secret") || strings.Contains(seen, "root:") || strings.Contains(seen, "uid=") {
-					t.Errorf("%s reads the host: %s", attempt, seen)
-				}
-				if took > c.Spec.Timeout+Grace+startTimeout/2 {
-					t.Errorf("%.100s takes %v", attempt, took)
-				}
-				if memory > maxProcess {
-					t.Errorf("%.100s takes %d MiB", attempt, memory>>20)
-				}
-			})
-		}
-	}
-	if content, err := os.ReadFile(secret); err != nil || string(content) != "the secret of the host" {
-		t.Errorf("the file of the host is %q, %v", content, err)
-	}
-	if got := e.Run(t.Context(), call(`exit 1`)); got.Decision != hook.Block {
-		t.Errorf("after all that a script yields %q", got)
-	}
-}
-
-// maxProcess is the most memory of a process: what docs/operations.md counts for each.
-const maxProcess = 64 << 20
-
 func TestTheProcessesAreShared(t *testing.T) {
 	pool := newPool(t)
 	e := &Executor{Processes: pool}
@@ -388,7 +207,7 @@ func TestAProcessThatIsNotUsedEnds(t *testing.T) {
 		if outcome := e.Run(t.Context(), call(`exit 1`)); outcome.Decision != hook.Block {
 			t.Errorf("it yields %q", outcome)
 		}
-		for len(children()) > 0 {
+		for len(memory.Children()) > 0 {
 			if t.Context().Err() != nil {
 				t.Fatal("processes remain")
 			}
