@@ -13,7 +13,7 @@ import (
 // One function serves both.
 var _ capstantest.JobRunner = inprocess.JobRunner(nil)
 
-// Rules: RT-04, SM-05.
+// Rules: EVT-05, MSG-04, RT-04, SM-05.
 func TestATurnWithoutTools(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling()))
 	turn := run(t, runtime, message("demo-1", "Hello."))

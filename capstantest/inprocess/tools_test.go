@@ -64,7 +64,7 @@ func TestAToolThatNothingStandsInFor(t *testing.T) {
 	}
 }
 
-// Rules: TOOL-12.
+// Rules: TOOL-03, TOOL-12.
 func TestToolConcurrency(t *testing.T) {
 	for name, test := range map[string]struct {
 		yaml string

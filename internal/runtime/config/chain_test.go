@@ -155,7 +155,7 @@ func TestChainOfAnyGraph(t *testing.T) {
 	}
 }
 
-// Rules: BLK-01.
+// Rules: BLK-01, CFG-11.
 func TestFindBlocker(t *testing.T) {
 	missing := &ChainError{Problem: ParentNotFound, Leaf: "leaf", Missing: "root", Path: []string{"leaf"}}
 	harness := func(l v1alpha1.Lifecycle) *v1alpha1.Harness {

@@ -242,7 +242,7 @@ func TestMetadataThatJSONCannotEncodeIsReplaced(t *testing.T) {
 	}
 }
 
-// Rules: EVT-02, EVT-03.
+// Rules: EVT-01, EVT-02, EVT-03.
 func TestEnvelopeIsTheWireForm(t *testing.T) {
 	e := factory().SessionActivated()
 	raw, err := json.Marshal(factory().Envelope(e, 42))

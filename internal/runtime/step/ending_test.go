@@ -36,6 +36,7 @@ func (b *bench) acting() (turnstate.Turn, []journal.PlannedCall) {
 	return turn, planned(closed)
 }
 
+// Rules: TOOL-02, TOOL-03.
 func TestTheEventsOfAnActStepAreInOrder(t *testing.T) {
 	b := newBench(t)
 	turn, bulk := b.acting()

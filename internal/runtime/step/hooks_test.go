@@ -126,7 +126,7 @@ func TestHooksAtAMessageRunBeforeTheFirstModelCallAlone(t *testing.T) {
 	}
 }
 
-// Rules: HOOK-18, LIFE-09.
+// Rules: BLK-05, HOOK-18, LIFE-09.
 func TestABlockedMessageEndsTheTurnAndIsInNoPrompt(t *testing.T) {
 	b := newBench(t)
 	b.deciding()

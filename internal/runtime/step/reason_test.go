@@ -145,7 +145,7 @@ func TestANilAnswerAndAMissingModelAreFailures(t *testing.T) {
 	}
 }
 
-// Rules: BLK-01, BLK-02, LIFE-10, PHASE-04.
+// Rules: BLK-01, BLK-02, BLK-05, LIFE-10, PHASE-04.
 func TestABlockerEndsTheTurnBeforeTheModelIsCalled(t *testing.T) {
 	b := newBench(t)
 	c := with()
@@ -159,6 +159,7 @@ func TestABlockerEndsTheTurnBeforeTheModelIsCalled(t *testing.T) {
 	}
 }
 
+// Rules: TOOL-02, TOOL-10.
 func TestCallsArePinnedWithAllThatRunningThemNeeds(t *testing.T) {
 	b := newBench(t)
 	pure := jobTool("pure")
@@ -261,6 +262,7 @@ func TestMoreCallsThanAStepMayHaveAreRefused(t *testing.T) {
 	}
 }
 
+// Rules: TOOL-10.
 func TestTheTurnWaitsAtOnceWhenAllCallsAreTheClients(t *testing.T) {
 	b := newBench(t)
 	b.responds("", calls(2, "ask")...)

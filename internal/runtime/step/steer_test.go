@@ -95,6 +95,7 @@ func TestToolCallsComeBeforeTheMessageThatWaits(t *testing.T) {
 	}
 }
 
+// Rules: STEER-03.
 func TestATurnThatEndsTakesNothingIn(t *testing.T) {
 	waits := message("demo-2", "And Bob?")
 	for name, run := range map[string]func(*bench) (*journal.Closed, error){

@@ -239,6 +239,7 @@ func TestWhatThisBuildDoesNotKnowIsNotGuessedAt(t *testing.T) {
 	}
 }
 
+// Rules: EVT-01.
 func TestIDsOfEventsDifferByTurnStepTypeAndSubject(t *testing.T) {
 	seen := map[string]bool{}
 	for _, turn := range []types.UID{"a", "b"} {
