@@ -214,4 +214,12 @@ func TestTheNumberOfCapabilitiesIsBounded(t *testing.T) {
 	if got := Resolve(uses("c2"), graph(t, lines...)); got.TooMany || len(got.Uses) != Max {
 		t.Errorf("resolved %d, too many: %t", len(got.Uses), got.TooMany)
 	}
+	// Those that are left out were looked for all the same.
+	var optional []Use
+	for i := range Max + 1 {
+		optional = append(optional, Use{ID: fmt.Sprintf("missing%d", i), Optional: true})
+	}
+	if got := Resolve(optional, graph(t, "a")); !got.TooMany || len(got.LeftOut) != 0 {
+		t.Errorf("left out %d, too many: %t", len(got.LeftOut), got.TooMany)
+	}
 }

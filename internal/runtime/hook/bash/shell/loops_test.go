@@ -15,6 +15,21 @@ func run(t *testing.T, command string, files ...File) (*Result, error) {
 	return Run(ctx, Request{Command: command, Files: files, TimeoutMillis: 20_000}, nil)
 }
 
+// Rules: HOOK-13.
+func TestTheCommandsOfAScriptAreCounted(t *testing.T) {
+	for name, command := range map[string]string{
+		"in a loop": `for i in {1..201}; do :; done`, "in a function": `f() { :; }; for i in {1..101}; do f; done`,
+		"in pipes": `for i in {1..101}; do : | :; done`,
+	} {
+		if _, err := run(t, command); !errors.Is(err, errCommands) {
+			t.Errorf("%s: it ends with %v", name, err)
+		}
+	}
+	if _, err := run(t, `for i in {1..199}; do :; done`); err != nil {
+		t.Errorf("fewer commands end with %v", err)
+	}
+}
+
 // No command counts in these loops but their iterations.
 //
 // Rules: HOOK-13.
