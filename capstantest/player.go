@@ -2,6 +2,7 @@ package capstantest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func newPlayer(c client.Client, run JobRunner, clock *Clock) *player {
 
 func (p *player) setup(mgr ctrl.Manager) error {
 	ours := builder.WithPredicates(
-		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[v1alpha1.LabelTurnUID] != "" }),
+		predicate.NewPredicateFuncs(func(o client.Object) bool { return idOf(o.GetLabels()) != "" }),
 	)
 	err := ctrl.NewControllerManagedBy(mgr).Named("job-player").For(&batchv1.Job{}, ours).Owns(&corev1.Pod{}, ours).
 		WatchesRawSource(p.wakes).
@@ -81,7 +82,8 @@ func (f reconcileFunc) Reconcile(ctx context.Context, r ctrl.Request) (ctrl.Resu
 // enqueueJobs looks at every Job again, because other faults apply to them.
 func (p *player) enqueueJobs() {
 	var jobs batchv1.JobList
-	if err := p.client.List(context.Background(), &jobs, client.HasLabels{v1alpha1.LabelTurnUID}); err != nil {
+	ours := client.MatchingLabels{v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan}
+	if err := p.client.List(context.Background(), &jobs, ours); err != nil {
 		return // The API server is gone, and everything with it.
 	}
 	for i := range jobs.Items {
@@ -155,7 +157,7 @@ func callOf(job *batchv1.Job) Call {
 		Turn:      env[result.EnvTurn],
 		Session:   env[result.EnvSession],
 		Tool:      env[result.EnvTool],
-		ID:        template.Labels[v1alpha1.LabelCall],
+		ID:        idOf(template.Labels),
 		Attempt:   attempt,
 		Image:     container.Image,
 		Command:   command,
@@ -164,6 +166,11 @@ func callOf(job *batchv1.Job) Call {
 		IdempotencyKey: env[result.EnvIdempotencyKey],
 		Locale:         env[result.EnvLocale],
 	}
+}
+
+// idOf returns the id of the call, or of the background task, of a Job or a pod; empty for others.
+func idOf(labels map[string]string) string {
+	return cmp.Or(labels[v1alpha1.LabelCall], labels[v1alpha1.LabelTask])
 }
 
 // timeoutOf returns the timeout in the launcher's configuration; 0 for none.

@@ -28,6 +28,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AgentStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AgentTool"):
 		return &apiv1alpha1.AgentToolApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BackgroundTask"):
+		return &apiv1alpha1.BackgroundTaskApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BashHook"):
 		return &apiv1alpha1.BashHookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Blueprint"):
@@ -164,6 +166,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SubAgentsSummaryApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SubAgentTotals"):
 		return &apiv1alpha1.SubAgentTotalsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TaskOrigin"):
+		return &apiv1alpha1.TaskOriginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Tool"):
 		return &apiv1alpha1.ToolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolCall"):
@@ -190,6 +194,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TurnErrorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TurnMessage"):
 		return &apiv1alpha1.TurnMessageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TurnOrigin"):
+		return &apiv1alpha1.TurnOriginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TurnPlan"):
 		return &apiv1alpha1.TurnPlanApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TurnProgress"):

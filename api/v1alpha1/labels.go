@@ -20,6 +20,9 @@ const (
 	// LabelNetwork is on the pods of tools that declare `network: None`, with the value None. A NetworkPolicy selects
 	// them by it.
 	LabelNetwork = "capstan.dev/network"
+	// LabelTask is on the Jobs of background tasks, on their pods and on the Turns that deliver their ends: the id of the
+	// task. Such Jobs and pods have no label of a Turn.
+	LabelTask = "capstan.dev/task"
 	// LabelManagedBy marks the objects that the manager created, with the value ManagedByCapstan.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedByCapstan is the value of LabelManagedBy.

@@ -2,13 +2,24 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/types"
 
-// OriginType is the cause for which the manager creates a Session or a Turn.
+// OriginType is the cause for which the manager creates a Session.
 // +kubebuilder:validation:Enum=SubAgent
 type OriginType string
 
 const (
-	// OriginTypeSubAgent: a call of a Tool with an agent runs in the Session, as the Turn.
+	// OriginTypeSubAgent: a call of a Tool with an agent runs in the Session.
 	OriginTypeSubAgent OriginType = "SubAgent"
+)
+
+// TurnOriginType is the cause for which the manager creates a Turn.
+// +kubebuilder:validation:Enum=SubAgent;Task
+type TurnOriginType string
+
+const (
+	// TurnOriginTypeSubAgent: a call of a Tool with an agent runs as the Turn.
+	TurnOriginTypeSubAgent TurnOriginType = "SubAgent"
+	// TurnOriginTypeTask: a background task has ended, and the Turn delivers its end to the Session.
+	TurnOriginTypeTask TurnOriginType = "Task"
 )
 
 // SubAgentRetention is how long the Session of a sub-agent is kept.
@@ -69,7 +80,26 @@ type SubAgentOrigin struct {
 	Retention SubAgentRetention `json:"retention"`
 }
 
-// Origin is the cause for which the manager has created a Session or a Turn.
+// TaskOrigin is the background task whose end a Turn delivers.
+type TaskOrigin struct {
+	// id of the task.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[0-9a-z]{16}$`
+	// +kubebuilder:validation:MaxLength=16
+	ID string `json:"id"`
+	// session is the Session that the task belongs to.
+	// +required
+	Session ObjectIdentity `json:"session"`
+	// turn is the Turn that started the task.
+	// +required
+	Turn ObjectIdentity `json:"turn"`
+	// root is the Turn that this one follows from, through background tasks alone. It is no Turn of a task. The tasks
+	// that follow from it are limited in number.
+	// +required
+	Root ObjectIdentity `json:"root"`
+}
+
+// Origin is the cause for which the manager has created a Session.
 // +kubebuilder:validation:XValidation:rule="(self.type == 'SubAgent') == has(self.subAgent)",message="subAgent must be set with the type SubAgent, and only with it."
 type Origin struct {
 	// type of the cause: SubAgent.
@@ -86,4 +116,35 @@ func (o *Origin) SubAgentOf() *SubAgentOrigin {
 		return nil
 	}
 	return o.SubAgent
+}
+
+// TurnOrigin is the cause for which the manager has created a Turn.
+// +kubebuilder:validation:XValidation:rule="(self.type == 'SubAgent') == has(self.subAgent)",message="subAgent must be set with the type SubAgent, and only with it."
+// +kubebuilder:validation:XValidation:rule="(self.type == 'Task') == has(self.task)",message="task must be set with the type Task, and only with it."
+type TurnOrigin struct {
+	// type of the cause: SubAgent or Task.
+	// +required
+	Type TurnOriginType `json:"type"`
+	// subAgent is the call that the sub-agent runs for.
+	// +optional
+	SubAgent *SubAgentOrigin `json:"subAgent,omitempty"`
+	// task is the background task whose end the Turn delivers.
+	// +optional
+	Task *TaskOrigin `json:"task,omitempty"`
+}
+
+// SubAgentOf returns the call that a sub-agent runs for; nil for every other origin, and for none.
+func (o *TurnOrigin) SubAgentOf() *SubAgentOrigin {
+	if o == nil || o.Type != TurnOriginTypeSubAgent {
+		return nil
+	}
+	return o.SubAgent
+}
+
+// TaskOf returns the background task whose end a Turn delivers; nil for every other origin, and for none.
+func (o *TurnOrigin) TaskOf() *TaskOrigin {
+	if o == nil || o.Type != TurnOriginTypeTask {
+		return nil
+	}
+	return o.Task
 }

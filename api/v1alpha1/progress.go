@@ -152,7 +152,7 @@ type TurnPlan struct {
 }
 
 // ToolExecutor is how a tool runs.
-// +kubebuilder:validation:Enum=Job;HTTP;MCP;Builtin;Client;Agent;None
+// +kubebuilder:validation:Enum=Job;HTTP;MCP;Builtin;Client;Agent;Task;None
 type ToolExecutor string
 
 const (
@@ -168,6 +168,8 @@ const (
 	ToolExecutorClient ToolExecutor = "Client"
 	// ToolExecutorAgent runs the tool as a sub-agent.
 	ToolExecutorAgent ToolExecutor = "Agent"
+	// ToolExecutorTask starts the tool as a background task of the Session. The call ends when the task is recorded.
+	ToolExecutorTask ToolExecutor = "Task"
 	// ToolExecutorNone marks a call that was refused before anything started.
 	ToolExecutorNone ToolExecutor = "None"
 )
@@ -214,10 +216,15 @@ type ToolCall struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
-	// executor that runs the call: Job, HTTP, MCP, Builtin, Client, Agent, or None for a call that was refused.
+	// executor that runs the call: Job, HTTP, MCP, Builtin, Client, Agent, Task, or None for a call that was refused.
 	// +required
 	Executor ToolExecutor `json:"executor"`
-	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
+	// background is the name of the Tool that the call starts as a background task.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Background string `json:"background,omitempty"`
+	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce. It is Idempotent for a call that starts a
+	// background task: the task itself starts at most once.
 	// +optional
 	SideEffect SideEffect `json:"sideEffect,omitempty"`
 	// policy of the Tool: RequiresApproval for a call that must be approved before it starts. Without it, the call

@@ -302,6 +302,13 @@ const (
 	// ToolCallReasonSubAgentLimit: the Turn has used up its sub-agents, the tree of sub-agents is too deep, or the
 	// namespace has too many Turns.
 	ToolCallReasonSubAgentLimit = "SubAgentLimit"
+	// ToolCallReasonBackgroundForbidden: the tool cannot run as a background task here.
+	ToolCallReasonBackgroundForbidden = "BackgroundForbidden"
+	// ToolCallReasonBackgroundLimit: the Session or the namespace has too many background tasks, or too many have
+	// followed from one message.
+	ToolCallReasonBackgroundLimit = "BackgroundLimit"
+	// ToolCallReasonTaskCancelled: the background task was cancelled.
+	ToolCallReasonTaskCancelled = "TaskCancelled"
 )
 
 // Reasons why a call has not started yet.

@@ -222,6 +222,36 @@ type SessionStatus struct {
 	// hooks shows the hooks at the start and at the end of the Session. It is absent if there are none.
 	// +optional
 	Hooks *SessionHooks `json:"hooks,omitempty"`
+
+	// backgroundTasks are the background tasks of the Session whose ends were not delivered yet, in the order of their
+	// start.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=5
+	BackgroundTasks []BackgroundTask `json:"backgroundTasks,omitempty"`
+}
+
+// BackgroundTask is a background task of a Session. Its state, arguments and result are records of the Session.
+type BackgroundTask struct {
+	// id of the task. Its Job and the Turn that delivers its end are named task-<id>.
+	// +required
+	// +kubebuilder:validation:Pattern=`^[0-9a-z]{16}$`
+	// +kubebuilder:validation:MaxLength=16
+	ID string `json:"id"`
+	// tool is the name of the Tool that runs.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Tool string `json:"tool"`
+	// turn is the name of the Turn that started the task.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Turn string `json:"turn"`
+	// startedAt is when the task was recorded.
+	// +required
+	StartedAt metav1.Time `json:"startedAt"`
 }
 
 // Session is one conversation with an agent. Its Turns run one at a time, in the order of their creation.

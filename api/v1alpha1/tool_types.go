@@ -91,6 +91,7 @@ type EnvVar struct {
 // JobTool runs a tool as a Job: one container, restricted, without a token and with a read-only root. The tool finds
 // its arguments as JSON on stdin and in $CAPSTAN_ARGUMENTS_FILE; declared scalars of up to 4 KiB are in
 // CAPSTAN_ARG_<NAME> as well. Its stdout is the result; an exit code other than 0 is an error with the end of stderr.
+// +kubebuilder:validation:XValidation:rule="!has(self.files) || !has(self.background) || self.background == 'Forbid'",message="a tool with files cannot run as a background task: remove files, or set background to Forbid."
 type JobTool struct {
 	// image of the tool's container.
 	// +required
@@ -143,6 +144,11 @@ type JobTool struct {
 	// +optional
 	// +kubebuilder:default=Default
 	Network NetworkReach `json:"network,omitempty"`
+	// background is whether models may run the tool as a background task: Forbid (default) or Allow. It takes effect in
+	// Sessions with the capability background_tasks. A background task outlives the Turn that starts it, starts at most
+	// once whatever the sideEffect, and runs for at most the timeout.
+	// +optional
+	Background BackgroundPolicy `json:"background,omitempty"`
 	// resources of the container. Default: requests 10m CPU and 32Mi memory, limits 1 CPU and 256Mi memory.
 	// +optional
 	Resources *JobResources `json:"resources,omitempty"`
@@ -196,6 +202,17 @@ type JobFiles struct {
 // +kubebuilder:validation:Pattern=`^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$`
 // +kubebuilder:validation:XValidation:rule="!self.matches('(^|/)[.][.]?(/|$)')",message="path must not have . or .. as a name."
 type JobFilePath string
+
+// BackgroundPolicy is whether models may run a tool as a background task.
+// +kubebuilder:validation:Enum=Forbid;Allow
+type BackgroundPolicy string
+
+const (
+	// BackgroundPolicyForbid: the tool runs only within the Turn that calls it. It is the default.
+	BackgroundPolicyForbid BackgroundPolicy = "Forbid"
+	// BackgroundPolicyAllow: models may also run the tool as a background task.
+	BackgroundPolicyAllow BackgroundPolicy = "Allow"
+)
 
 // JobResources are the compute resources of a tool's container.
 // +kubebuilder:validation:XValidation:rule="!has(self.requests) || self.requests.all(name, !string(self.requests[name]).startsWith('-'))",message="requests must not be negative."

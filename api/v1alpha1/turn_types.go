@@ -110,7 +110,7 @@ type TurnSpec struct {
 
 	// origin is why the manager has created the Turn. Only the manager sets it.
 	// +optional
-	Origin *Origin `json:"origin,omitempty"`
+	Origin *TurnOrigin `json:"origin,omitempty"`
 
 	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year,
 	// waits included. A Turn that takes longer is ended: its tools are stopped, and it fails with reason

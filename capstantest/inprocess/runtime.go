@@ -73,6 +73,7 @@ func New(ctx context.Context, options ...Option) (*Runtime, error) {
 		o.OnPause = b.clock.Set
 	}
 	r.loop = inprocess.New(ctx, o)
+	r.steps.Tasks = inprocess.TaskHost{Loop: r.loop}
 	return r, nil
 }
 

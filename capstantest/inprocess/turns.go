@@ -74,6 +74,13 @@ func (r *Runtime) Await(ctx context.Context, turn string) (*v1alpha1.Turn, error
 	return r.loop.Await(ctx, turn)
 }
 
+// AwaitTask waits until the end of a background task was delivered, and returns the Turn that delivers it, once that
+// has ended or waits. The id is in the result of
+// spawn_background.
+func (r *Runtime) AwaitTask(ctx context.Context, id string) (*v1alpha1.Turn, error) {
+	return r.loop.AwaitTask(ctx, id)
+}
+
 // Cancel ends a Turn, as desiredState: Cancelled does, and returns it once it has ended. A Turn that has ended stays
 // unchanged. The functions of tools are cancelled by Call.Context, without waiting for them.
 func (r *Runtime) Cancel(ctx context.Context, turn string) (*v1alpha1.Turn, error) {

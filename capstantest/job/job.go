@@ -10,7 +10,7 @@ type Call struct {
 	Namespace string
 	// Turn, Session and Tool are names.
 	Turn, Session, Tool string
-	// ID of the call, and which Attempt of it this is, from 1.
+	// ID of the call or of the background task, and which Attempt of it this is, from 1.
 	ID      string
 	Attempt int
 	// Image and Command of the Tool, the command with its arguments.

@@ -156,6 +156,8 @@ func (o *options) bindLimits(flags *flag.FlagSet) {
 		10*time.Minute,
 		"Keep the Jobs and the sub-agents of a finished Turn for this time.",
 	)
+	flags.Func("max-background-tasks-per-namespace", "Run at most this many background tasks in each namespace, "+
+		"1 to 10000. Default: 100.", inRange(&o.controllers.MaxBackgroundTasks, maxBackgroundTasks))
 	flags.Func("max-sub-agent-depth", "Run sub-agents at most this many levels below a Session that a user has created, "+
 		"1 to 16. Default: 3.", inRange(&o.controllers.SubAgents.Depth, subagent.HighestMaxDepth))
 	flags.Func("max-sub-agents-per-turn", "Run at most this many tool calls of a Turn as sub-agents, 1 to 1024. "+
@@ -181,6 +183,9 @@ func (o *options) bindLimits(flags *flag.FlagSet) {
 
 // maxSubAgents is the most sub-agents of a Turn that may be permitted.
 const maxSubAgents = 1024
+
+// maxBackgroundTasks is the most background tasks of a namespace that may be permitted.
+const maxBackgroundTasks = 10_000
 
 // inRange reads a number from 1 to a highest one.
 func inRange(number *int32, highest int32) func(string) error {

@@ -68,6 +68,7 @@ const maxMetadataBytes = 1 << 10
 // readKeys are the labels and annotations that decisions depend on. They are kept before all others.
 var readKeys = []string{
 	v1alpha1.LabelManagedBy, v1alpha1.LabelTurnUID, v1alpha1.LabelStep, v1alpha1.LabelCall, v1alpha1.LabelAttempt,
+	v1alpha1.LabelTask,
 	v1alpha1.AnnotationDefaultModel, v1alpha1.AnnotationFingerprint, v1alpha1.AnnotationReleasedAt,
 	turnstate.AnnotationMessageBytes,
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 )
 
-// enqueueAll returns the function for Options.Jumps: it enqueues every Turn, Session, sub-agent, Model and MCPServer.
+// enqueueAll returns the function for Options.Jumps: it enqueues every Turn, Session, sub-agent, background task,
+// Model and MCPServer.
 func enqueueAll(
-	reader client.Reader, turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes *wake.Source,
+	reader client.Reader, turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes, taskWakes *wake.Source,
 ) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var turns v1alpha1.TurnList
@@ -42,6 +43,7 @@ func enqueueAll(
 		}
 		for i := range sessions.Items {
 			sessionWakes.Wake(client.ObjectKeyFromObject(&sessions.Items[i]))
+			taskWakes.Wake(client.ObjectKeyFromObject(&sessions.Items[i]))
 			if sessions.Items[i].Spec.Origin.SubAgentOf() != nil {
 				agentWakes.Wake(client.ObjectKeyFromObject(&sessions.Items[i]))
 			}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/agent"
+	"github.com/capstan-dev/capstan/internal/controller/background"
 	"github.com/capstan-dev/capstan/internal/controller/capability"
 	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
@@ -105,6 +106,8 @@ type Options struct {
 	Progress *fairshare.Rate
 	// SubAgents bounds the sub-agents of Turns. Default: 3 levels, and 32 for each Turn.
 	SubAgents limits.Limits
+	// MaxBackgroundTasks bounds the background tasks of each namespace. Default 100.
+	MaxBackgroundTasks int32
 	// Workers is the number of Turns, and the number of Sessions, that are reconciled in parallel. Default 16.
 	Workers int
 	// JobRetention is how long the Jobs and the sub-agents of a finished Turn are kept. Default 10m.
@@ -153,6 +156,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ModelCallLimit == 0 {
 		o.ModelCallLimit = 30 * time.Minute
+	}
+	if o.MaxBackgroundTasks == 0 {
+		o.MaxBackgroundTasks = background.DefaultMaxPerNamespace
 	}
 	if o.Workers == 0 {
 		o.Workers = 16
@@ -212,6 +218,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	steps.OnNoKey = modelWakes.Wake
+	tasks := o.background(mgr, steps)
+	steps.Tasks = tasks
 	if err := o.verifyPolicies(mgr, steps, turnWakes, modelWakes); err != nil {
 		return err
 	}
@@ -230,7 +238,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	if o.Jumps != nil {
-		o.Jumps(enqueueAll(mgr.GetClient(), turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes))
+		o.Jumps(enqueueAll(mgr.GetClient(), turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes,
+			tasks.Wakes))
 	}
 	sessions := &session.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Activities: sessionActivities,
@@ -271,6 +280,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Retention: o.JobRetention,
 			}).SetupWithManager(mgr)
 		}},
+		{"background task", func() error { return tasks.SetupWithManager(mgr) }},
 		{"sub-agent", func() error { return o.setUpSubAgents(mgr, agentWakes) }},
 		{"ToolResult", func() error {
 			return (&toolresult.Reconciler{
@@ -311,6 +321,15 @@ func (o Options) setUpSubAgents(mgr ctrl.Manager, wakes *wake.Source) error {
 	return (&subagent.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Retention: o.JobRetention, Wakes: wakes,
 	}).SetupWithManager(mgr)
+}
+
+// background returns the reconciler of background tasks, which is also their host.
+func (o Options) background(mgr ctrl.Manager, steps *step.Runner) *background.Reconciler {
+	return &background.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: steps.Records, Logs: o.Logs, Launcher: o.Launcher,
+		Policies: o.Policies, Clock: o.Clock, Retention: o.JobRetention, MaxPerNamespace: o.MaxBackgroundTasks,
+		Wakes: &wake.Source{},
+	}
 }
 
 // kind is the reconciler of a kind.

@@ -121,7 +121,8 @@ var _ = Describe("The policy session-deletions", func() {
 
 var _ = Describe("The policy manager-turns", func() {
 	const (
-		others = "the manager may create and change only Turns of sub-agents."
+		others = "the manager may create only Turns of sub-agents and of background tasks, and change only those of " +
+			"sub-agents."
 		place  = "the manager may create the Turn of a sub-agent only in the Session of that sub-agent, which owns it."
 		cancel = "the manager may only cancel the Turns of sub-agents."
 	)

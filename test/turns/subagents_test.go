@@ -117,7 +117,7 @@ var _ = Describe("A call of a Tool with an agent", func() {
 		Expect(of.Turn.UID).To(Equal(caller.UID))
 		Expect(of.Root.UID).To(Equal(demo.UID))
 		own := turnOf(ctx, namespace, agent.Name)
-		Expect(own.Spec.Origin).To(Equal(agent.Spec.Origin))
+		Expect(own.Spec.Origin.SubAgentOf()).To(Equal(of))
 		Expect(own.Spec.Input).To(Equal("{}"))
 		Expect(own.Spec.ActiveDeadlineSeconds).To(HaveValue(BeEquivalentTo(300)))
 	})

@@ -62,6 +62,53 @@ func withOrigin(origin string) string {
 	return `spec: {origin: {` + origin + `}}`
 }
 
+// taskOrigin is the origin of a Turn that delivers the end of a background task.
+const taskOrigin = `type: Task, task: {id: 0123456789abcdef, session: {name: demo, uid: a}, ` +
+	`turn: {name: demo-1, uid: b}, root: {name: demo-0, uid: c}}`
+
+// taskOriginCases are those of Turns that deliver the ends of background tasks.
+func taskOriginCases() []ruleCase {
+	whole := withOrigin(taskOrigin)
+	cases := []ruleCase{
+		{
+			rule:     "spec.origin rule task must be set with the type Task, and only with it.",
+			accepted: whole,
+			rejected: withOrigin(callOrigin + ", " + strings.TrimPrefix(taskOrigin, "type: Task, ")),
+		},
+		{
+			rule:     "spec.origin.task.id pattern",
+			accepted: whole,
+			rejected: withOrigin(strings.Replace(taskOrigin, "0123456789abcdef", "0123456789abcdeF", 1)),
+			message:  "spec.origin.task.id in body should match",
+		},
+	}
+	for field, value := range map[string]string{
+		"id": "id: 0123456789abcdef, ", "session": "session: {name: demo, uid: a}, ",
+		"turn": "turn: {name: demo-1, uid: b}, ", "root": ", root: {name: demo-0, uid: c}",
+	} {
+		cases = append(cases, ruleCase{
+			rule:     "spec.origin.task required " + field,
+			accepted: whole,
+			rejected: withOrigin(strings.Replace(taskOrigin, value, "", 1)),
+			message:  "spec.origin.task." + field + ": Required value",
+		})
+	}
+	for field, given := range map[string][2]string{
+		"session": {"name: demo, ", "uid: a"}, "turn": {"name: demo-1, ", "uid: b"}, "root": {"name: demo-0, ", "uid: c"},
+	} {
+		for i, part := range []string{"name", "uid"} {
+			object := field + ": {" + given[0] + given[1] + "}"
+			cases = append(cases, ruleCase{
+				rule:     "spec.origin.task." + field + " required " + part,
+				accepted: whole,
+				rejected: withOrigin(strings.Replace(taskOrigin, object, field+": {"+given[1-i]+"}", 1)),
+				message:  "spec.origin.task." + field + "." + part + ": Required value",
+			})
+		}
+	}
+	return cases
+}
+
 // originCases are those of Sessions and of Turns.
 func originCases() []ruleCase {
 	whole := withOrigin(callOrigin)

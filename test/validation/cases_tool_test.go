@@ -245,6 +245,18 @@ var jobCases = []ruleCase{
 		message:  `spec.job.serviceAccountName in body should match`,
 	},
 	{
+		rule: "spec.job rule a tool with files cannot run as a background task: remove files, or set background to " +
+			"Forbid.",
+		accepted: job(`background: Forbid, files: {outputs: [/a]}`),
+		rejected: job(`background: Allow, files: {outputs: [/a]}`),
+	},
+	{
+		rule:     "spec.job.background enum",
+		accepted: job(`background: Allow`),
+		rejected: job(`background: Sometimes`),
+		message:  `spec.job.background: Unsupported value: "Sometimes": supported values: "Forbid", "Allow"`,
+	},
+	{
 		rule:     "spec.job.network enum",
 		accepted: job(`network: None`),
 		rejected: job(`network: Some`),

@@ -127,6 +127,13 @@ var specimens = []specimen{
     - text: Which of them is a cat?
     - image: {mediaType: image/gif, data: R0lGODlhAQABAAAAACw=}
     - image: {mediaType: image/jpeg, url: "https://example.org/cat.jpg"}
+  origin:
+    type: Task
+    task:
+      id: 0123456789abcdef
+      session: {name: demo, uid: 7d0e2f1c-0000-4000-8000-000000000001}
+      turn: {name: demo-1, uid: 7d0e2f1c-0000-4000-8000-000000000002}
+      root: {name: demo-1, uid: 7d0e2f1c-0000-4000-8000-000000000002}
 `},
 	{kind: "Turn", name: "picture", spec: `
   sessionRef: {name: demo}
@@ -236,6 +243,7 @@ var specimens = []specimen{
     command: [/weather]
     env: [{name: TOKEN, secretKeyRef: {name: weather, key: token}}]
     network: Default
+    background: Allow
     timeout: 5m0s
     startTimeout: 2m0s
 `},

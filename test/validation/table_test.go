@@ -41,7 +41,7 @@ var casesByKind = map[string][]ruleCase{
 	"Tool": slices.Concat(toolCases, jobCases, httpCases, agentToolCases,
 		blueprintReferenceCases("agent.", "client: null, agent: {", "}")),
 	"ToolResult": toolResultCases,
-	"Turn":       slices.Concat(turnCases, messageCases, originCases()),
+	"Turn":       slices.Concat(turnCases, messageCases, originCases(), taskOriginCases()),
 }
 
 var _ = Describe("Rules", func() {

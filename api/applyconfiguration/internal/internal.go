@@ -185,6 +185,23 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
       default: 5m
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BackgroundPolicy
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BackgroundTask
+  map:
+    fields:
+    - name: id
+      type:
+        scalar: string
+    - name: startedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: tool
+      type:
+        scalar: string
+    - name: turn
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.BashHook
   map:
     fields:
@@ -767,6 +784,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: background
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BackgroundPolicy
     - name: command
       type:
         list:
@@ -1465,6 +1485,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: activeTurn
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ActiveTurn
+    - name: backgroundTasks
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.BackgroundTask
+          elementRelationship: associative
+          keys:
+          - id
     - name: conditions
       type:
         list:
@@ -1702,6 +1730,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: usage
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Usage
+- name: com.github.capstan-dev.capstan.api.v1alpha1.TaskOrigin
+  map:
+    fields:
+    - name: id
+      type:
+        scalar: string
+    - name: root
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ObjectIdentity
+    - name: session
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ObjectIdentity
+    - name: turn
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ObjectIdentity
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Tool
   map:
     fields:
@@ -1734,6 +1777,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: attempt
       type:
         scalar: numeric
+    - name: background
+      type:
+        scalar: string
     - name: callDigest
       type:
         scalar: string
@@ -2033,6 +2079,20 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.capstan-dev.capstan.api.v1alpha1.MessagePart
           elementRelationship: atomic
+- name: com.github.capstan-dev.capstan.api.v1alpha1.TurnOrigin
+  map:
+    fields:
+    - name: subAgent
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentOrigin
+    - name: task
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TaskOrigin
+    - name: type
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnOriginType
+- name: com.github.capstan-dev.capstan.api.v1alpha1.TurnOriginType
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnPhase
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnPlan
@@ -2098,7 +2158,7 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnMessage
     - name: origin
       type:
-        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Origin
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnOrigin
     - name: sessionRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference

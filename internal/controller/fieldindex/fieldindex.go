@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -29,6 +30,12 @@ const (
 	TurnUID = "turnUID"
 	// CallerUID finds the Sessions of sub-agents by the UID of the Turn that has called them.
 	CallerUID = "callerUID"
+	// TaskID finds the pods of a background task, and the Session that it belongs to until its end was delivered. With
+	// AnyTask it finds all Sessions with such tasks.
+	TaskID  = "taskID"
+	AnyTask = "any"
+	// TaskOwner finds the Jobs of the background tasks of a Session by its UID.
+	TaskOwner = "taskOwner"
 	// ModelName finds the Agents and the Harnesses whose layer names a Model, and the Capabilities with a blueprint that
 	// does.
 	ModelName = "modelName"
@@ -70,6 +77,21 @@ func All() []Index {
 			return []string{turn.Spec.SessionRef.Name}
 		}},
 		{&batchv1.Job{}, TurnUID, ofLabel(v1alpha1.LabelTurnUID)},
+		{&batchv1.Job{}, TaskOwner, func(o client.Object) []string {
+			owner := metav1.GetControllerOf(o)
+			if owner == nil || o.GetLabels()[v1alpha1.LabelTask] == "" {
+				return nil
+			}
+			return []string{string(owner.UID)}
+		}},
+		{&corev1.Pod{}, TaskID, ofLabel(v1alpha1.LabelTask)},
+		{&v1alpha1.Session{}, TaskID, func(o client.Object) []string {
+			var ids []string
+			for _, t := range o.(*v1alpha1.Session).Status.BackgroundTasks {
+				ids = append(ids, t.ID, AnyTask)
+			}
+			return ids
+		}},
 		{&corev1.Pod{}, TurnUID, ofLabel(v1alpha1.LabelTurnUID)},
 		{&v1alpha1.Session{}, CallerUID, func(o client.Object) []string {
 			of := o.(*v1alpha1.Session).Spec.Origin.SubAgentOf()

@@ -125,6 +125,7 @@ func TestNoChangeEnqueuesManyObjectsUnbounded(t *testing.T) {
 	bounded := map[string]bool{
 		"ofTurn": true, "r.ofSteer": true, "r.ofSteered": true, "r.ofSession": true, "r.ofEverySession": true,
 		"r.ofLabelled": true, "r.ofToolResult": true, "r.strays": true, "r.ofTurn": true, "callerOf": true,
+		"ofJob": true, "r.ofPod": true,
 	}
 	use := regexp.MustCompile(`EnqueueRequestsFromMapFunc\(([\w.]+)\)`)
 	found := 0

@@ -318,8 +318,11 @@ func (s *scope) next() *v1alpha1.Turn {
 	return queue.Next(slices.DeleteFunc(slices.Clone(s.turns), s.isForeign))
 }
 
-// isForeign reports whether a Turn began in another Session of the name.
+// isForeign reports whether a Turn began in another Session of the name, or delivers the end of a task of one.
 func (s *scope) isForeign(t *v1alpha1.Turn) bool {
+	if of := t.Spec.Origin.TaskOf(); of != nil && of.Session.UID != s.session.UID {
+		return true
+	}
 	return t.Status.SessionUID != "" && t.Status.SessionUID != s.session.UID
 }
 

@@ -34,7 +34,10 @@ func origin(retention v1alpha1.SubAgentRetention) *v1alpha1.Origin {
 func newTurn(name string, uid types.UID, finished bool, origin *v1alpha1.Origin) *v1alpha1.Turn {
 	t := &v1alpha1.Turn{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uid},
-		Spec:       v1alpha1.TurnSpec{Origin: origin, DesiredState: v1alpha1.DesiredStateRunning},
+		Spec:       v1alpha1.TurnSpec{DesiredState: v1alpha1.DesiredStateRunning},
+	}
+	if of := origin.SubAgentOf(); of != nil {
+		t.Spec.Origin = &v1alpha1.TurnOrigin{Type: v1alpha1.TurnOriginTypeSubAgent, SubAgent: of}
 	}
 	if finished {
 		t.Status.Conditions = []metav1.Condition{{

@@ -270,7 +270,7 @@ func TestWhatAToolIsLentAwaitsThePolicies(t *testing.T) {
 	} {
 		tool := builder.JobTool("look", v1alpha1.SideEffectPure).Obj()
 		test.change(tool.Spec.Job)
-		if got := lent(definition.Of(tool)); got != test.want {
+		if got := Lent(definition.Of(tool)); got != test.want {
 			t.Errorf("%s: it is %t", name, got)
 		}
 	}

@@ -112,7 +112,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		KeepsOutput: r.Steps.KeepsOutputs(a.config),
 		TraceParent: a.turnState().TraceParent(call.ID),
 	})
-	refused, ready, err = r.cutOff(ctx, job)
+	refused, ready, err = CutOff(ctx, r.Client, r.Live, job)
 	if err == nil && ready {
 		refused, ready, err = r.provideAccount(ctx, a, index, job)
 	}

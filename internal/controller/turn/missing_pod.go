@@ -35,7 +35,7 @@ func (r *Reconciler) explainMissingPod(ctx context.Context, a *actScope, index i
 	}
 	if !now.Before(due) {
 		known = &missingPod{askedAt: now}
-		if why := r.podFailureCause(ctx, job); why != "" {
+		if why := PodFailure(ctx, r.Live, job); why != "" {
 			known.reason, known.why = jobstatus.Refused(why).Reason, strings.TrimPrefix(why, "Error creating: ")
 		}
 		a.step.job(job.Name).missingPod = known

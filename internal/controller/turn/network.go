@@ -18,15 +18,17 @@ import (
 
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list;create
 
-// cutOff ensures, before a Job with `network: None` is created, that NetworkPolicies deny all traffic of its pod. It
+// CutOff ensures, before a Job with `network: None` is created, that NetworkPolicies deny all traffic of its pod. It
 // returns the outcome of a call that must not start, and whether the Job may be created now. NetworkPolicies are read
 // live and not cached: few calls need them, and stale policies are not good enough.
-func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcome, bool, error) {
+func CutOff(
+	ctx context.Context, c client.Client, live client.Reader, job *batchv1.Job,
+) (*tool.Outcome, bool, error) {
 	if job.Spec.Template.Labels[v1alpha1.LabelNetwork] != string(v1alpha1.NetworkReachNone) {
 		return nil, true, nil
 	}
 	var policies networkingv1.NetworkPolicyList
-	if err := r.Live.List(ctx, &policies, client.InNamespace(job.Namespace)); err != nil {
+	if err := live.List(ctx, &policies, client.InNamespace(job.Namespace)); err != nil {
 		return nil, false, fmt.Errorf("listing NetworkPolicies for a tool without network access: %w", err)
 	}
 	why, missing := jobspec.Opening(policies.Items, job)
@@ -36,7 +38,7 @@ func (r *Reconciler) cutOff(ctx context.Context, job *batchv1.Job) (*tool.Outcom
 	if !missing {
 		return nil, true, nil
 	}
-	err := r.Client.Create(ctx, jobspec.NetworkPolicyNone(job.Namespace))
+	err := c.Create(ctx, jobspec.NetworkPolicyNone(job.Namespace))
 	switch {
 	case err == nil:
 		return nil, true, nil

@@ -15,17 +15,17 @@ import (
 // explainPodFailure returns the outcome of a call whose Job got no pod, with the cause from the Job controller's
 // Events. Without an Event the outcome stays unchanged.
 func (r *Reconciler) explainPodFailure(ctx context.Context, job *batchv1.Job, outcome tool.Outcome) tool.Outcome {
-	if why := r.podFailureCause(ctx, job); why != "" {
+	if why := PodFailure(ctx, r.Live, job); why != "" {
 		return jobstatus.Refused(why)
 	}
 	return outcome
 }
 
-// podFailureCause reads from the Job controller's Events why a Job has no pod, as there is no other source. It is empty
+// PodFailure reads from the Job controller's Events why a Job has no pod, as there is no other source. It is empty
 // without an Event.
-func (r *Reconciler) podFailureCause(ctx context.Context, job *batchv1.Job) string {
+func PodFailure(ctx context.Context, live client.Reader, job *batchv1.Job) string {
 	var events corev1.EventList
-	err := r.Live.List(ctx, &events, client.InNamespace(job.Namespace),
+	err := live.List(ctx, &events, client.InNamespace(job.Namespace),
 		client.MatchingFields{"involvedObject.uid": string(job.UID), "reason": "FailedCreate"})
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the Events of a Job without a pod", "job", job.Name)

@@ -70,7 +70,7 @@ func needsSecret(c turnstate.Config) bool {
 // installation is missing.
 func (r *Reconciler) callAwaitsPolicies(a *actScope, index int) bool {
 	call := &a.turn.Status.ToolCalls[index]
-	if !lent(a.config.Tools.Planned(*call)) || r.Policies.Await(a.key()) == nil {
+	if !Lent(a.config.Tools.Planned(*call)) || r.Policies.Await(a.key()) == nil {
 		if call.Reason == v1alpha1.ReasonPoliciesNotInForce {
 			call.Reason = ""
 		}
@@ -80,8 +80,8 @@ func (r *Reconciler) callAwaitsPolicies(a *actScope, index int) bool {
 	return true
 }
 
-// lent reports whether a tool uses a Secret or a ServiceAccount of the namespace.
-func lent(planned *definition.Definition) bool {
+// Lent reports whether a tool uses a Secret or a ServiceAccount of the namespace.
+func Lent(planned *definition.Definition) bool {
 	if remote := planned.Remote(); remote != nil {
 		return sent(remote.Server.Spec.Headers)
 	}

@@ -62,6 +62,7 @@ func (r *Reconciler) steers(
 	var steers []turnstate.Steer
 	for _, turn := range queue.Steers(turns, active) {
 		steer := turnstate.Steer{Ref: v1alpha1.JournalTurn{Name: turn.Name, UID: turn.UID}, Controls: turn.Spec.Controls}
+		steer.Task = turn.Spec.Origin.TaskOf() != nil
 		steer.Input, steer.Content = turnstate.MessageOf(turn.Spec)
 		if turnstate.MessageLeftOut(turn.Spec) {
 			steer.ReadMessage = messageOf(r.Live, turn)
@@ -71,7 +72,8 @@ func (r *Reconciler) steers(
 	return steers, nil
 }
 
-// abandonWaits abandons the waits of the Turn when there is a message for it.
+// abandonWaits abandons the waits of the Turn when there is a message of a user for it. The end of a background task
+// does not end a wait for a person.
 func (r *Reconciler) abandonWaits(ctx context.Context, a *actScope) (flow, error) {
 	pending, taken, err := r.Steps.Pending(ctx, r.steerable(a.scope))
 	if err != nil {
@@ -86,7 +88,7 @@ func (r *Reconciler) abandonWaits(ctx context.Context, a *actScope) (flow, error
 			return again, nil
 		}
 	}
-	if len(pending) > 0 {
+	if turnstate.AnyOfUser(pending) {
 		a.step.known.Abandon(a.calls())
 	}
 	return proceed, nil

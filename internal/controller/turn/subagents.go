@@ -79,7 +79,7 @@ func (r *Reconciler) turnTaken(ctx context.Context, a *actScope, spec subagent.C
 	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the Turn of call %s: %w", spec.Call.ID, err)
 	}
-	return err == nil && !subagent.Runs(found.Spec.Origin, a.turn.UID, spec.Step, spec.Call.ID), nil
+	return err == nil && !subagent.Runs(found.Spec.Origin.SubAgentOf(), a.turn.UID, spec.Step, spec.Call.ID), nil
 }
 
 // createSession requests the Session of one call.
@@ -231,7 +231,7 @@ func (r *Reconciler) liveTurnOf(ctx context.Context, s *scope, call v1alpha1.Too
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the Turn of call %s past the cache: %w", call.ID, err)
-	case !subagent.Runs(turn.Spec.Origin, s.turn.UID, s.plan().Step, call.ID):
+	case !subagent.Runs(turn.Spec.Origin.SubAgentOf(), s.turn.UID, s.plan().Step, call.ID):
 		return nil, nil
 	}
 	return turn, nil
@@ -244,7 +244,7 @@ func (r *Reconciler) turnOf(ctx context.Context, s *scope, call v1alpha1.ToolCal
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the Turn of call %s: %w", call.ID, err)
 	}
-	if err != nil || !subagent.Runs(turn.Spec.Origin, s.turn.UID, s.plan().Step, call.ID) {
+	if err != nil || !subagent.Runs(turn.Spec.Origin.SubAgentOf(), s.turn.UID, s.plan().Step, call.ID) {
 		return nil, nil
 	}
 	return turn, nil

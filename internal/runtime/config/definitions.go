@@ -1,6 +1,7 @@
 package config
 
 import (
+	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
@@ -41,10 +42,30 @@ func (r *Resolved) Definitions() definition.Set {
 		// A configuration that cannot be used is a problem of its own, and contributes nothing.
 		definitions, _ := builtin.Configured(use.ID, use.Config)
 		for _, d := range definitions {
-			if all.Find(d.Name) == nil {
+			if use.ID == background.Capability && d.Name == background.SpawnTool {
+				d = r.spawning(d)
+			}
+			if d != nil && all.Find(d.Name) == nil {
 				all = append(all, d)
 			}
 		}
 	}
 	return all
+}
+
+// spawning returns the definition of the tool that starts background tasks, for the Tools that can run as one; nil if
+// there are none.
+func (r *Resolved) spawning(d *definition.Definition) *definition.Definition {
+	var names []string
+	for _, name := range r.Effective.Tools {
+		if tool := r.Tools[name]; tool != nil && background.Allowed(&tool.Spec) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	with := *d
+	with.InputSchema = background.SpawnSchema(names)
+	return &with
 }

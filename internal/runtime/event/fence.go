@@ -48,6 +48,16 @@ func Fenced(messages []Message) []Message {
 	return fenced
 }
 
+// FencedText encloses a text in the two lines of a nonce, or of one that follows from it if the text contains that.
+func FencedText(nonce, text string) string {
+	fence := nonce
+	for n := 1; strings.Contains(text, fence); n++ {
+		fence = derivedFence(nonce, n)
+	}
+	opening, closing := fenceLines(fence)
+	return opening + text + closing
+}
+
 // Unfenced returns a message of a prompt without the lines that Fenced added around tool results.
 func Unfenced(m Message) Message {
 	if m.Role != RoleToolResult || m.Fence == "" {

@@ -216,10 +216,10 @@ func (a *acting) conclude(end callEnd) (*journal.Closed, error) {
 	return nil, nil
 }
 
-// lookForMessage abandons the waits of the Turn when there is a message for it.
+// lookForMessage abandons the waits of the Turn when there is a message of a user for it.
 func (a *acting) lookForMessage(ctx context.Context) error {
 	pending, _, err := a.loop.Steps.Pending(ctx, a.turnState())
-	if err != nil || len(pending) == 0 {
+	if err != nil || !turnstate.AnyOfUser(pending) {
 		return err
 	}
 	a.step.Abandon(a.calls())

@@ -18,7 +18,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
@@ -97,12 +99,22 @@ type Loop struct {
 	mu       sync.Mutex
 	sessions map[string]*queue
 	turns    map[string]*run
+	// taskRuns are the background tasks that run, and taskEnded is closed when the end of one was delivered.
+	taskRuns  map[string]*taskRun
+	taskEnded chan struct{}
+
+	// process identifies the process that the loop represents, and tasks is held by what follows for background tasks.
+	process types.UID
+	tasks   sync.Mutex
 }
 
 // New returns a Loop that lives as long as the context. When that ends, Turns stay where they are, as those of a
 // manager that is stopped.
 func New(life context.Context, o Options) *Loop {
-	return &Loop{Options: o, life: life, sessions: map[string]*queue{}, turns: map[string]*run{}}
+	return &Loop{
+		Options: o, life: life, sessions: map[string]*queue{}, turns: map[string]*run{},
+		taskRuns: map[string]*taskRun{}, taskEnded: make(chan struct{}), process: types.UID(uuid.NewString()),
+	}
 }
 
 // Run runs a Turn until it has ended or waits for ToolResults or a Secret, and returns it with its status. The Turn has
@@ -146,6 +158,7 @@ func (l *Loop) queueOf(session string) *queue {
 	if q == nil {
 		q = &queue{}
 		l.sessions[session] = q
+		go l.resumeTasks(session)
 	}
 	return q
 }

@@ -284,6 +284,7 @@ func (r *run) steers(context.Context) ([]turnstate.Steer, error) {
 		s := turnstate.Steer{
 			Ref:      v1alpha1.JournalTurn{Name: other.shown.Name, UID: other.shown.UID},
 			Controls: other.shown.Spec.Controls,
+			Task:     other.shown.Spec.Origin.TaskOf() != nil,
 		}
 		s.Input, s.Content = turnstate.MessageOf(other.shown.Spec)
 		steers = append(steers, s)

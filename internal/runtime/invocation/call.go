@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
@@ -39,6 +40,8 @@ type Runner struct {
 	Secrets credential.Reader
 	// Records has the stores of Sessions, such as their files; nil for none.
 	Records record.Store
+	// Tasks runs the background tasks of Sessions; nil where none run.
+	Tasks background.Host
 	// Account is the user name of the process at the API server, for instructions in messages. Default: the account of a
 	// standard installation.
 	Account string

@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/httptool"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/mcptool"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/tasktool"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -21,12 +22,14 @@ var inProcess = map[v1alpha1.ToolExecutor]executor.Executor{
 	v1alpha1.ToolExecutorHTTP:    httptool.Executor{},
 	v1alpha1.ToolExecutorMCP:     mcptool.Executor{},
 	v1alpha1.ToolExecutorBuiltin: builtintool.Executor{},
+	v1alpha1.ToolExecutorTask:    tasktool.Executor{},
 }
 
 // process returns the resources of the Runner that executors may use.
 func (run *Runner) process() executor.Process {
 	return executor.Process{
 		Clock: run.Clock, Egress: run.Egress, Clients: run.Clients, Secrets: run.Secrets, Account: run.Account,
+		Records: run.Records, Tasks: run.Tasks,
 	}
 }
 
@@ -46,6 +49,9 @@ func (run *Runner) prepare(
 		KeepTask:    keepTask,
 		Session:     t.Session,
 		Turn:        t.Ref,
+		SubmittedBy: t.SubmittedBy,
+		Origin:      t.Origin,
+		Locale:      t.Locale,
 		Cause:       CauseOf(t, c.Call.ID),
 		Call:        c.Call,
 		Arguments:   c.Arguments,

@@ -60,6 +60,9 @@ func (x *Index) at(key string) (int, bool) {
 
 // Outcome returns the outcome of an operation that was carried out, and whether it was.
 func (x *Index) Outcome(cause Cause) (Outcome, bool) {
+	if cause.none() {
+		return Outcome{}, false
+	}
 	known := x.kept
 	if cause.Step != 0 {
 		if known = x.outcomes; cause.Step != x.step {
@@ -166,6 +169,9 @@ func (x *Index) inlined() int {
 
 // record adds the outcome of an operation.
 func (x *Index) record(o Operation) error {
+	if o.Cause.none() {
+		return nil
+	}
 	made := outcome{Key: o.Cause.Key, Revision: x.Revision, Result: o.Result}
 	if o.Cause.Step == 0 {
 		if len(x.kept) == maxKept {
@@ -199,7 +205,8 @@ func (o Operation) check() error {
 	invalid := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 	}
-	if key := o.Cause.Key; key == "" || len(key) > maxCauseBytes || !utf8.ValidString(key) || o.Cause.Step < 0 {
+	key := o.Cause.Key
+	if key == "" && !o.Cause.none() || len(key) > maxCauseBytes || !utf8.ValidString(key) || o.Cause.Step < 0 {
 		return invalid("the cause %.64q of step %d cannot be kept", o.Cause.Key, o.Cause.Step)
 	}
 	if len(o.Result) > MaxResultBytes {

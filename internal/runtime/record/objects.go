@@ -167,6 +167,9 @@ func (s *objectStore) Load(ctx context.Context, scope Scope, item Item) ([]byte,
 
 // Apply implements Store.
 func (s *objectStore) Apply(ctx context.Context, scope Scope, o Operation) (Outcome, error) {
+	if o.Cause.none() {
+		return Outcome{}, fmt.Errorf("%w: it has no cause", ErrInvalid)
+	}
 	if err := o.check(); err != nil {
 		return Outcome{}, err
 	}

@@ -74,7 +74,8 @@ type Put struct {
 	Encoding, Kind string
 }
 
-// Cause identifies an operation.
+// Cause identifies an operation. The zero Cause is for operations of Update that decide by the content of the store
+// whether they were carried out already: no outcome of them is kept.
 type Cause struct {
 	// Step orders the causes: it is the ordinal in the journal at which the step of a Turn was opened. An operation
 	// without a step happens once in the life of the store.
@@ -82,6 +83,9 @@ type Cause struct {
 	// Key is unique in the step. The Turn's UID is a part of it.
 	Key string
 }
+
+// none reports whether no outcome is kept under the cause.
+func (c Cause) none() bool { return c == Cause{} }
 
 // Operation is an atomic change of several keys.
 type Operation struct {

@@ -31,7 +31,7 @@ func (run *Runner) After(
 	t turnstate.Turn, c turnstate.Config, call v1alpha1.ToolCall, arguments string,
 ) invocation.After {
 	hooked, keeps := len(hook.Of(c.Hooks, hook.PostToolUse)) > 0, run.KeepsOutputs(c)
-	if !hooked && !keeps {
+	if !hooked && !keeps || call.Executor == v1alpha1.ToolExecutorTask {
 		return nil
 	}
 	return func(ctx context.Context, outcome tool.Outcome) (tool.Outcome, error) {

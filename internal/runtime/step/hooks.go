@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
@@ -154,8 +155,10 @@ func hookable(r journal.Record) []journal.PlannedCall {
 	return calls
 }
 
+// hookCall is a call as hooks see it. One that starts a background task is a call of the tool that it starts.
 func hookCall(call journal.PlannedCall) hook.ToolCall {
-	return hook.ToolCall{ID: call.ID, Tool: call.Name, Arguments: json.RawMessage(tool.ArgumentsOrEmpty(call.Arguments))}
+	name, arguments := background.CallOf(call.Name, call.Arguments)
+	return hook.ToolCall{ID: call.ID, Tool: name, Arguments: json.RawMessage(tool.ArgumentsOrEmpty(arguments))}
 }
 
 // hookedRecord is the content of a response whose calls hooks look at: the record that closes the step without them.
@@ -260,13 +263,17 @@ func (run *Runner) amended(
 		}
 		planned := &r.Calls[at]
 		planned.Hooks = hookRuns(decision.Records)
+		name, own := background.CallOf(planned.Name, planned.Arguments)
 		switch arguments := string(decision.Arguments); {
 		case decision.Blocked != nil:
 			planned.Refusal = hook.BlockedPrefix + decision.Blocked.Reason
 			pinned.State, pinned.Reason = v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonBlockedByHook
 			pinned.Preview, pinned.Arguments = tool.ShownPreview(planned.Refusal), ""
 			pinned.CallDigest, pinned.Executor, pinned.Attempt = "", v1alpha1.ToolExecutorNone, 0
-		case arguments != tool.ArgumentsOrEmpty(planned.Arguments):
+		case arguments != tool.ArgumentsOrEmpty(own):
+			if name != planned.Name {
+				arguments = background.Wrap(name, arguments)
+			}
 			planned.Arguments = arguments
 			*pinned = run.pinOne(t, c, planned, model.ToolCall{
 				ProviderID: planned.ProviderID, Name: planned.Name, Arguments: arguments,

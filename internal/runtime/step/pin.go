@@ -6,11 +6,13 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -90,6 +92,9 @@ func (run *Runner) pinOne(
 	if err := run.Validator.Validate(schema, call.Arguments); err != nil {
 		return refuse(v1alpha1.ToolCallReasonInvalidArguments, "The tool was not executed: "+err.Error())
 	}
+	if d.Source.Kind == definition.KindBuiltin && d.Name == background.SpawnTool {
+		return run.pinTask(t, c, p, s, call, refuse)
+	}
 	if d.Executor == v1alpha1.ToolExecutorAgent {
 		if text := run.SubAgents.Refuse(t.Depth, agents); text != "" {
 			return refuse(v1alpha1.ToolCallReasonSubAgentLimit, text)
@@ -101,13 +106,18 @@ func (run *Runner) pinOne(
 		s.State, s.Hints = v1alpha1.ToolCallStateWaiting, slices.Clone(d.Hints)
 		return s
 	}
+	run.approve(t, &s, d, call.Arguments)
+	return s
+}
+
+// approve makes a planned call wait for its approval, if it requires one.
+func (run *Runner) approve(t turnstate.Turn, s *v1alpha1.ToolCall, d *definition.Definition, arguments string) {
 	s.Attempt = 1
-	if act.AwaitApproval(&s, d.Policy, d.ApprovalTimeout, run.Clock()) {
+	if act.AwaitApproval(s, d.Policy, d.ApprovalTimeout, run.Clock()) {
 		s.Hints = slices.Clone(d.Hints)
 		// The calls are planned by the step before the one that runs them.
-		s.CallDigest = tool.CallDigest(t.Ref.UID, t.Step()+1, s, call.Arguments)
+		s.CallDigest = tool.CallDigest(t.Ref.UID, t.Step()+1, *s, arguments)
 	}
-	return s
 }
 
 // subAgentsBefore is the number of calls of the Turn that run as sub-agents: of earlier steps, and those given.

@@ -85,6 +85,9 @@ func (run *Runner) steer(t turnstate.Turn, record *journal.Record, steers []turn
 			record.Steered,
 			journal.RecordedTurn{Name: s.Ref.Name, UID: s.Ref.UID, Digest: s.Digest()},
 		)
+		if s.Task {
+			continue
+		}
 		// The controls of the last user message apply, even if they are empty (CFG-07).
 		record.Transition.Controls, record.Transition.ModelNotFound = &v1alpha1.TurnControls{}, ""
 		if s.Controls != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/capability"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
@@ -154,7 +155,10 @@ func wholeModel(ctx context.Context, c turnstate.Config, m *v1alpha1.Model) (*v1
 // definitions of the called tools alone.
 func onlyCalled(c turnstate.Config, calls []model.ToolCall) turnstate.Config {
 	c.Tools = slices.DeleteFunc(slices.Clone(c.Tools), func(d *definition.Definition) bool {
-		return !slices.ContainsFunc(calls, func(call model.ToolCall) bool { return call.Name == d.Name })
+		return !slices.ContainsFunc(calls, func(call model.ToolCall) bool {
+			runs, _ := background.CallOf(call.Name, call.Arguments)
+			return call.Name == d.Name || runs == d.Name
+		})
 	})
 	c.Effective.SystemPrompt, c.Prompts = "", nil
 	return c

@@ -68,7 +68,7 @@ func (c Call) NewSession() *v1alpha1.Session {
 	spec := v1alpha1.SessionSpec{
 		HarnessRef:   c.Session.Spec.HarnessRef,
 		AgentRef:     c.Session.Spec.AgentRef,
-		Origin:       c.origin(),
+		Origin:       &v1alpha1.Origin{Type: v1alpha1.OriginTypeSubAgent, SubAgent: c.origin()},
 		Title:        fmt.Sprintf("%s of Turn %s", c.Tool.Name, c.Turn.Name),
 		ClientTools:  v1alpha1.ClientToolsPolicyWait,
 		JournalLimit: ptr.To(resource.MustParse(defaultJournalLimit)),
@@ -109,7 +109,7 @@ func (c Call) NewTurn(session types.UID) *v1alpha1.Turn {
 			Delivery:              v1alpha1.DeliveryQueue,
 			DesiredState:          v1alpha1.DesiredStateRunning,
 			SubmittedBy:           c.Turn.Spec.SubmittedBy,
-			Origin:                c.origin(),
+			Origin:                &v1alpha1.TurnOrigin{Type: v1alpha1.TurnOriginTypeSubAgent, SubAgent: c.origin()},
 			ActiveDeadlineSeconds: &seconds,
 		},
 	}
@@ -133,7 +133,7 @@ func (c Call) meta(owner string, uid types.UID) metav1.ObjectMeta {
 }
 
 // origin identifies the call, with the Session at the top of the tree.
-func (c Call) origin() *v1alpha1.Origin {
+func (c Call) origin() *v1alpha1.SubAgentOrigin {
 	own := v1alpha1.ObjectIdentity{Name: c.Session.Name, UID: c.Session.UID}
 	of := &v1alpha1.SubAgentOrigin{
 		Session: own, Turn: v1alpha1.ObjectIdentity{Name: c.Turn.Name, UID: c.Turn.UID}, Step: c.Step,
@@ -145,7 +145,7 @@ func (c Call) origin() *v1alpha1.Origin {
 	if above := c.Session.Spec.Origin.SubAgentOf(); above != nil {
 		of.Root = above.Root
 	}
-	return &v1alpha1.Origin{Type: v1alpha1.OriginTypeSubAgent, SubAgent: of}
+	return of
 }
 
 // Depth is the number of Sessions above a Session, in its tree of sub-agents.
@@ -257,10 +257,9 @@ func (c Call) SameTurn(found *v1alpha1.Turn, session types.UID) bool {
 	return ownedBy(found, session) && equality.Semantic.DeepEqual(spec, want.Spec)
 }
 
-// Runs reports whether an object, of which a cache may have left out texts, runs for a call: the API accepts an origin
-// from the manager alone.
-func Runs(origin *v1alpha1.Origin, turn types.UID, step int32, call string) bool {
-	of := origin.SubAgentOf()
+// Runs reports whether an object with an origin, of which a cache may have left out texts, runs for a call: the API
+// accepts an origin from the manager alone.
+func Runs(of *v1alpha1.SubAgentOrigin, turn types.UID, step int32, call string) bool {
 	return of != nil && of.Turn.UID == turn && of.Step == step && of.CallID == call
 }
 

@@ -1,6 +1,8 @@
 package turnstate
 
 import (
+	"slices"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
@@ -25,4 +27,11 @@ type Steer struct {
 	ReadMessage MessageReader
 	// Controls of the message; nil for none.
 	Controls *v1alpha1.TurnControls
+	// Task reports whether the message is the end of a background task, and not one of a user.
+	Task bool
+}
+
+// AnyOfUser reports whether a user has sent one of the messages.
+func AnyOfUser(messages []Steer) bool {
+	return slices.ContainsFunc(messages, func(s Steer) bool { return !s.Task })
 }

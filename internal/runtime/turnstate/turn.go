@@ -34,6 +34,9 @@ type Turn struct {
 	Locale string
 	// Depth is the number of Sessions above that of the Turn, in its tree of sub-agents.
 	Depth int32
+	// SubmittedBy is the user who sent the message, and Origin why the manager has created the Turn; nil for none.
+	SubmittedBy string
+	Origin      *v1alpha1.TurnOrigin
 	// Harness and Agent are the names in the Session; Agent may be empty.
 	Harness, Agent string
 	// StoreFirst reports whether an earlier process may have paid for a response of the open step that is not in the
@@ -66,6 +69,8 @@ func TurnOf(turn *v1alpha1.Turn, session *v1alpha1.Session) Turn {
 		Hints:       session.Spec.Hints,
 		Harness:     session.Spec.HarnessRef.Name,
 		Depth:       subagent.Depth(session),
+		SubmittedBy: turn.Spec.SubmittedBy,
+		Origin:      turn.Spec.Origin,
 	}
 	t.Input, t.Content = MessageOf(turn.Spec)
 	if MessageLeftOut(turn.Spec) {

@@ -36,6 +36,10 @@ type JobToolApplyConfiguration struct {
 	// NetworkPolicies of the namespace deny all traffic of its pod; the manager creates one that does. The cluster's
 	// network must enforce NetworkPolicies.
 	Network *apiv1alpha1.NetworkReach `json:"network,omitempty"`
+	// background is whether models may run the tool as a background task: Forbid (default) or Allow. It takes effect in
+	// Sessions with the capability background_tasks. A background task outlives the Turn that starts it, starts at most
+	// once whatever the sideEffect, and runs for at most the timeout.
+	Background *apiv1alpha1.BackgroundPolicy `json:"background,omitempty"`
 	// resources of the container. Default: requests 10m CPU and 32Mi memory, limits 1 CPU and 256Mi memory.
 	Resources *JobResourcesApplyConfiguration `json:"resources,omitempty"`
 	// files that the container gets from the Session and that the Session gets from it.
@@ -128,6 +132,14 @@ func (b *JobToolApplyConfiguration) WithImagePullSecrets(values ...*LocalReferen
 // If called multiple times, the Network field is set to the value of the last call.
 func (b *JobToolApplyConfiguration) WithNetwork(value apiv1alpha1.NetworkReach) *JobToolApplyConfiguration {
 	b.Network = &value
+	return b
+}
+
+// WithBackground sets the Background field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Background field is set to the value of the last call.
+func (b *JobToolApplyConfiguration) WithBackground(value apiv1alpha1.BackgroundPolicy) *JobToolApplyConfiguration {
+	b.Background = &value
 	return b
 }
 

@@ -9,7 +9,7 @@ import (
 // OriginApplyConfiguration represents a declarative configuration of the Origin type for use
 // with apply.
 //
-// Origin is the cause for which the manager has created a Session or a Turn.
+// Origin is the cause for which the manager has created a Session.
 type OriginApplyConfiguration struct {
 	// type of the cause: SubAgent.
 	Type *apiv1alpha1.OriginType `json:"type,omitempty"`

@@ -31,6 +31,9 @@ type SessionStatusApplyConfiguration struct {
 	Totals *SessionTotalsApplyConfiguration `json:"totals,omitempty"`
 	// hooks shows the hooks at the start and at the end of the Session. It is absent if there are none.
 	Hooks *SessionHooksApplyConfiguration `json:"hooks,omitempty"`
+	// backgroundTasks are the background tasks of the Session whose ends were not delivered yet, in the order of their
+	// start.
+	BackgroundTasks []BackgroundTaskApplyConfiguration `json:"backgroundTasks,omitempty"`
 }
 
 // SessionStatusApplyConfiguration constructs a declarative configuration of the SessionStatus type for use with
@@ -105,5 +108,18 @@ func (b *SessionStatusApplyConfiguration) WithTotals(value *SessionTotalsApplyCo
 // If called multiple times, the Hooks field is set to the value of the last call.
 func (b *SessionStatusApplyConfiguration) WithHooks(value *SessionHooksApplyConfiguration) *SessionStatusApplyConfiguration {
 	b.Hooks = value
+	return b
+}
+
+// WithBackgroundTasks adds the given value to the BackgroundTasks field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the BackgroundTasks field.
+func (b *SessionStatusApplyConfiguration) WithBackgroundTasks(values ...*BackgroundTaskApplyConfiguration) *SessionStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithBackgroundTasks")
+		}
+		b.BackgroundTasks = append(b.BackgroundTasks, *values[i])
+	}
 	return b
 }

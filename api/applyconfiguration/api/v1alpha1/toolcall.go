@@ -17,9 +17,12 @@ type ToolCallApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// name of the tool, as in the model's response.
 	Name *string `json:"name,omitempty"`
-	// executor that runs the call: Job, HTTP, MCP, Builtin, Client, Agent, or None for a call that was refused.
+	// executor that runs the call: Job, HTTP, MCP, Builtin, Client, Agent, Task, or None for a call that was refused.
 	Executor *apiv1alpha1.ToolExecutor `json:"executor,omitempty"`
-	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce.
+	// background is the name of the Tool that the call starts as a background task.
+	Background *string `json:"background,omitempty"`
+	// sideEffect is the class of the Tool: Pure, Idempotent or AtMostOnce. It is Idempotent for a call that starts a
+	// background task: the task itself starts at most once.
 	SideEffect *apiv1alpha1.SideEffect `json:"sideEffect,omitempty"`
 	// policy of the Tool: RequiresApproval for a call that must be approved before it starts. Without it, the call
 	// starts at once.
@@ -104,6 +107,14 @@ func (b *ToolCallApplyConfiguration) WithName(value string) *ToolCallApplyConfig
 // If called multiple times, the Executor field is set to the value of the last call.
 func (b *ToolCallApplyConfiguration) WithExecutor(value apiv1alpha1.ToolExecutor) *ToolCallApplyConfiguration {
 	b.Executor = &value
+	return b
+}
+
+// WithBackground sets the Background field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Background field is set to the value of the last call.
+func (b *ToolCallApplyConfiguration) WithBackground(value string) *ToolCallApplyConfiguration {
+	b.Background = &value
 	return b
 }
 

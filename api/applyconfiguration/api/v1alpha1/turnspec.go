@@ -37,7 +37,7 @@ type TurnSpecApplyConfiguration struct {
 	// four-eyes policy for approvals requires it.
 	SubmittedBy *string `json:"submittedBy,omitempty"`
 	// origin is why the manager has created the Turn. Only the manager sets it.
-	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
+	Origin *TurnOriginApplyConfiguration `json:"origin,omitempty"`
 	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year,
 	// waits included. A Turn that takes longer is ended: its tools are stopped, and it fails with reason
 	// DeadlineExceeded. The time in the queue does not count. Default: no deadline.
@@ -124,7 +124,7 @@ func (b *TurnSpecApplyConfiguration) WithSubmittedBy(value string) *TurnSpecAppl
 // WithOrigin sets the Origin field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Origin field is set to the value of the last call.
-func (b *TurnSpecApplyConfiguration) WithOrigin(value *OriginApplyConfiguration) *TurnSpecApplyConfiguration {
+func (b *TurnSpecApplyConfiguration) WithOrigin(value *TurnOriginApplyConfiguration) *TurnSpecApplyConfiguration {
 	b.Origin = value
 	return b
 }

@@ -3,6 +3,7 @@ package builtintool
 import (
 	"context"
 
+	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -20,10 +21,16 @@ func (Executor) Prepare(_ context.Context, p executor.Process, c executor.Call) 
 	return executor.Work{
 		Abandoned: tool.CallAbandoned(),
 		Do: func(ctx context.Context) (tool.Outcome, error) {
-			return builtin.Run(ctx, c.Definition, c.Call, builtin.Call{
+			call := builtin.Call{
 				Namespace: c.Session.Namespace, Arguments: tool.ArgumentsOrEmpty(c.Arguments), Now: p.Clock(),
 				Cause: c.Cause, Files: c.Files, Fetch: fetch(p, c),
-			})
+			}
+			if p.Tasks != nil && p.Records != nil {
+				of := background.Session{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID}
+				call.Tasks = background.Of(p.Records, of, p.Clock)
+				call.TasksChanged = func(ctx context.Context) error { return p.Tasks.Changed(ctx, of) }
+			}
+			return builtin.Run(ctx, c.Definition, c.Call, call)
 		},
 	}, nil
 }

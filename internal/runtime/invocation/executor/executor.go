@@ -7,6 +7,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
@@ -46,6 +47,10 @@ type Process struct {
 	Clients *mcp.Clients
 	// Secrets reads the Secrets that tools refer to.
 	Secrets credential.Reader
+	// Records has the stores of Sessions; nil for none.
+	Records record.Store
+	// Tasks runs background tasks; nil where none run.
+	Tasks background.Host
 	// Account is the user name of the process at the API server, for instructions in messages.
 	Account string
 }
@@ -65,6 +70,11 @@ type Call struct {
 	// Session and Turn that the call belongs to.
 	Session journal.Session
 	Turn    v1alpha1.JournalTurn
+	// SubmittedBy is the user who sent the message of the Turn, Origin why the manager has created it, and Locale that of
+	// its response.
+	SubmittedBy string
+	Origin      *v1alpha1.TurnOrigin
+	Locale      string
 	// Cause identifies the call to the stores of its Session. All attempts of the call have the same cause.
 	Cause record.Cause
 	// Call as it was pinned.

@@ -222,7 +222,10 @@ func TestEveryBuiltinToolCanBeOffered(t *testing.T) {
 			}
 			seen[d.Name] = capability
 			class := v1alpha1.SideEffectPure
-			if slices.Contains([]string{"write_file", "edit_file", "create_directory", "delete_file", "web_fetch"}, d.Name) {
+			if slices.Contains([]string{
+				"write_file", "edit_file", "create_directory", "delete_file", "web_fetch", "spawn_background",
+				"cancel_background_task",
+			}, d.Name) {
 				class = v1alpha1.SideEffectIdempotent
 			}
 			if d.Executor != v1alpha1.ToolExecutorBuiltin || d.SideEffect != class ||
@@ -231,7 +234,7 @@ func TestEveryBuiltinToolCanBeOffered(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) != 11 {
+	if len(seen) != 15 {
 		t.Errorf("the tools are %v", seen)
 	}
 	const digest = "6bf6bd043060a661112a820b33e7106e8446b8f9"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
@@ -68,6 +69,9 @@ type Call struct {
 	Cause record.Cause
 	// Files are those of the Session; nil where there are none.
 	Files *sessionfs.FS
+	// Tasks are the background tasks of the Session; nil where there are none. TasksChanged makes the host look at them.
+	Tasks        *background.Tasks
+	TasksChanged func(ctx context.Context) error
 	// Fetch sends a request to where the Session may send one; nil where no requests are sent.
 	Fetch func(ctx context.Context, request egress.Request) (*egress.Response, error)
 }
@@ -117,7 +121,9 @@ var registry = struct {
 }{byName: map[string]registered{}}
 
 func init() {
-	for _, c := range []Capability{currentTime, sessionFileSystem, statelessTodoList, subAgents, webFetch} {
+	for _, c := range []Capability{
+		backgroundTasks, currentTime, sessionFileSystem, statelessTodoList, subAgents, webFetch,
+	} {
 		Register(c)
 	}
 }

@@ -205,7 +205,11 @@ func (s Set) Find(name string) *Definition {
 
 // Planned returns the definition that a call was planned with; nil if it is gone or was changed.
 func (s Set) Planned(call v1alpha1.ToolCall) *Definition {
-	if d := s.Find(call.Name); d.Holds(call) {
+	name := call.Name
+	if call.Background != "" {
+		name = call.Background
+	}
+	if d := s.Find(name); d.Holds(call) {
 		return d
 	}
 	return nil

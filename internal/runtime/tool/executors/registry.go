@@ -55,6 +55,12 @@ var registry = []Executor{
 		Field: field("agent", func(spec *v1alpha1.ToolSpec) *v1alpha1.AgentTool { return spec.Agent },
 			func(agent *v1alpha1.AgentTool) *metav1.Duration { return agent.Timeout }),
 	},
+	{
+		Name:    v1alpha1.ToolExecutorTask,
+		Carrier: CarrierProcess,
+		// The call records the task, once. What the task does is the concern of its tool.
+		SideEffect: v1alpha1.SideEffectIdempotent,
+	},
 }
 
 // All returns all executors, in the order of the registry.

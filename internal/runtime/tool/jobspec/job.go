@@ -41,20 +41,11 @@ func Build(p Params) *batchv1.Job {
 	}
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        Name(p.Turn.UID, p.Step, p.Call.ID, p.Call.Attempt),
-			Namespace:   p.Turn.Namespace,
-			Labels:      labels,
-			Annotations: map[string]string{v1alpha1.AnnotationFingerprint: p.Call.Fingerprint},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha1.GroupVersion.String(),
-				Kind:       turnKind,
-				Name:       p.Turn.Name,
-				UID:        p.Turn.UID,
-				Controller: ptr.To(true),
-				// Turns are deleted in the background, and blocking a foreground deletion requires a permission on the
-				// owner's finalizers.
-				BlockOwnerDeletion: ptr.To(false),
-			}},
+			Name:            nameOf(p),
+			Namespace:       p.Turn.Namespace,
+			Labels:          labels,
+			Annotations:     map[string]string{v1alpha1.AnnotationFingerprint: p.Call.Fingerprint},
+			OwnerReferences: []metav1.OwnerReference{ownerOf(p)},
 		},
 		Spec: batchv1.JobSpec{
 			Parallelism:          ptr.To[int32](1),
@@ -72,7 +63,36 @@ func Build(p Params) *batchv1.Job {
 	}
 }
 
+func nameOf(p Params) string {
+	if p.Task.ID != "" {
+		return p.Task.Job
+	}
+	return Name(p.Turn.UID, p.Step, p.Call.ID, p.Call.Attempt)
+}
+
+// ownerOf returns the Turn of a call, or the Session of a task, as the controller of the Job.
+func ownerOf(p Params) metav1.OwnerReference {
+	owner := metav1.OwnerReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: turnKind, Name: p.Turn.Name, UID: p.Turn.UID,
+	}
+	if p.Task.ID != "" {
+		owner = p.Task.Owner
+	}
+	owner.Controller = ptr.To(true)
+	// Owners are deleted in the background, and blocking a foreground deletion requires a permission on the owner's
+	// finalizers.
+	owner.BlockOwnerDeletion = ptr.To(false)
+	return owner
+}
+
 func labelsOf(p Params) map[string]string {
+	if p.Task.ID != "" {
+		labels := map[string]string{v1alpha1.LabelTask: p.Task.ID, v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan}
+		if len(validation.IsValidLabelValue(p.ToolName)) == 0 {
+			labels[v1alpha1.LabelTool] = p.ToolName
+		}
+		return labels
+	}
 	labels := map[string]string{
 		v1alpha1.LabelTurnUID:   string(p.Turn.UID),
 		v1alpha1.LabelStep:      decimal(p.Step),

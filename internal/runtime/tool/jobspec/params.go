@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
@@ -32,6 +33,14 @@ type Launcher struct {
 	UserNamespaces bool
 }
 
+// TaskRef is the background task that a Job runs; the zero TaskRef stands for none.
+type TaskRef struct {
+	// ID of the task, and Job is the name of its Job.
+	ID, Job string
+	// Owner is the Session that owns the Job.
+	Owner metav1.OwnerReference
+}
+
 // Params are the inputs of the Job of one call.
 type Params struct {
 	// Turn that owns the call, and its Job.
@@ -58,6 +67,9 @@ type Params struct {
 	Launcher Launcher
 	// Locale of the response to the user; empty for none.
 	Locale string
+	// Task that the Job runs; zero for the Job of a call. The Job of a task belongs to the Session, is named by the task
+	// and has no labels of a Turn.
+	Task TaskRef
 	// TraceParent is the W3C trace context of the call. An invalid one is omitted.
 	TraceParent string
 }
