@@ -39,8 +39,8 @@ func (k *Kit) Reject(ctx context.Context, namespace, turn, tool string) error {
 	return k.decide(ctx, namespace, turn, tool, v1alpha1.DecisionReject)
 }
 
-// AnswerInput answers a question of a tool that a Turn waits for. Of several calls of the tool it answers the first that
-// asks the question.
+// AnswerInput answers a question of a tool that a Turn waits for. Of several calls of the tool it answers the first
+// that asks the question.
 func (k *Kit) AnswerInput(ctx context.Context, namespace, turn, tool string, answer v1alpha1.InputAnswer) error {
 	user, err := k.user(ctx)
 	if err != nil {

@@ -112,7 +112,11 @@ func TestNoToolAsksWhereNoClientAnswers(t *testing.T) {
 apiVersion: capstan.dev/v1alpha1
 kind: Session
 metadata: {name: alone}
-spec: {harnessRef: {name: base}, mcpServers: [{name: search}], hints: {setup_connection: false}, clientTools: FollowHints}
+spec:
+  harnessRef: {name: base}
+  mcpServers: [{name: search}]
+  hints: {setup_connection: false}
+  clientTools: FollowHints
 `))
 	alone := message("demo-1", "Go.")
 	alone.Spec.SessionRef.Name = "alone"

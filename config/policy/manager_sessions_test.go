@@ -9,7 +9,8 @@ import (
 	"github.com/capstan-dev/capstan/config/policy"
 )
 
-// The Session of a sub-agent has of the fields of a layer only those that narrow it. A new field has to be decided about.
+// The Session of a sub-agent has of the fields of a layer only those that narrow it. A new field has to be decided
+// about.
 func TestTheManagerConfiguresNoSession(t *testing.T) {
 	narrows := map[string]bool{"networkAccess": true, "maxIterations": true}
 	policies, err := policy.Policies(policy.Accounts{})

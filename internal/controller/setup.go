@@ -245,24 +245,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Activities: sessionActivities,
 		Clock: o.Clock, Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,
 	}
-	kinds := []kind{
-		{"Harness", func() error {
-			return (&harness.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
-		}},
-		{"Agent", func() error {
-			return (&agent.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
-		}},
-		{"Capability", func() error {
-			return (&capability.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
-		}},
-		{"Model", func() error {
-			return o.models(mgr, texts, steps, modelWakes).SetupWithManager(mgr)
-		}},
-		{"Tool", func() error {
-			return (&toolcontroller.Reconciler{
-				Client: mgr.GetClient(), Texts: texts, Clock: o.Clock, Schemas: validator,
-			}).SetupWithManager(mgr)
-		}},
+	kinds := append(o.configuration(mgr, texts, steps, validator, modelWakes), []kind{
 		{"MCPServer", func() error { return servers.SetupWithManager(mgr) }},
 		{"Session", func() error {
 			return sessions.SetupWithManager(mgr, o.Workers)
@@ -287,8 +270,34 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock,
 			}).SetupWithManager(mgr)
 		}},
-	}
+	}...)
 	return setUpAll(kinds)
+}
+
+// configuration are the kinds that configure Sessions, but for MCPServers.
+func (o Options) configuration(
+	mgr ctrl.Manager, texts *configsource.Texts, steps *step.Runner, validator *inputschema.Validator,
+	modelWakes *wake.Source,
+) []kind {
+	return []kind{
+		{"Harness", func() error {
+			return (&harness.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
+		}},
+		{"Agent", func() error {
+			return (&agent.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
+		}},
+		{"Capability", func() error {
+			return (&capability.Reconciler{Client: mgr.GetClient(), Clock: o.Clock}).SetupWithManager(mgr)
+		}},
+		{"Model", func() error {
+			return o.models(mgr, texts, steps, modelWakes).SetupWithManager(mgr)
+		}},
+		{"Tool", func() error {
+			return (&toolcontroller.Reconciler{
+				Client: mgr.GetClient(), Texts: texts, Clock: o.Clock, Schemas: validator,
+			}).SetupWithManager(mgr)
+		}},
+	}
 }
 
 // models returns the reconciler of Models.

@@ -56,8 +56,8 @@ func untilConnected(r *run) string {
 	return "shop"
 }
 
-// connect answers the first call, once it needs a connection, with all actions at once. A call that has ended needs none:
-// its outcome may be unknown.
+// connect answers the first call, once it needs a connection, with all actions at once. A call that has ended needs
+// none: its outcome may be unknown.
 func connect(actions ...v1alpha1.InputAction) func(ctx context.Context, r *run) error {
 	return func(ctx context.Context, r *run) error {
 		var call v1alpha1.ToolCall

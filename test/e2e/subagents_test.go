@@ -36,7 +36,11 @@ func newTree(ctx context.Context) string {
 		}
 		return all
 	}
-	namespace := newStage(ctx, builder.Script("{{tool:middle}}", five("middle")), builder.AgentTool("middle", "middle").Obj())
+	namespace := newStage(
+		ctx,
+		builder.Script("{{tool:middle}}", five("middle")),
+		builder.AgentTool("middle", "middle").Obj(),
+	)
 	for _, object := range []client.Object{
 		builder.AgentTool("leaf", "leaf").In(namespace).Obj(),
 		builder.Model("middle").In(namespace).Simulated(builder.Script("{{tool:leaf}}", five("leaf"))).Obj(),

@@ -322,17 +322,18 @@ var toolResultCases = []ruleCase{
 	{
 		rule:     "spec rule exactly one of result, error, decision and input must be set.",
 		accepted: `spec: {` + answering + `, input: {id: size, action: Decline}}`,
-		rejected: `spec: {turnRef: {uid: u}, callDigest: ` + digest + `, submittedBy: ann, input: {id: size, action: Decline}}`,
+		rejected: `spec: {turnRef: {uid: u}, callDigest: ` + digest +
+			`, submittedBy: ann, input: {id: size, action: Decline}}`,
 	},
 	{
-		rule: "spec rule input requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in " +
-			"its status.toolCalls.",
+		rule: "spec rule input requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call " +
+			"in its status.toolCalls.",
 		accepted: `spec: {` + answering + `, input: {id: size, action: Accept, content: {size: large}}}`,
 		rejected: `spec: {turnRef: {uid: u}, result: null, submittedBy: ann, input: {id: size, action: Accept}}`,
 	},
 	{
-		rule: "spec rule input requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in " +
-			"its status.toolCalls.",
+		rule: "spec rule input requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call " +
+			"in its status.toolCalls.",
 		accepted: unchanged,
 		rejected: `spec: {result: null, callDigest: ` + digest + `, submittedBy: ann, input: {id: size, action: Accept}}`,
 	},

@@ -5,6 +5,7 @@ package fieldindex
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,6 +65,11 @@ type Index struct {
 
 // All returns the indexes of all kinds.
 func All() []Index {
+	return slices.Concat(ofRuns(), ofLayers(), ofCapabilities())
+}
+
+// ofRuns are the indexes of what runs, and of what belongs to it.
+func ofRuns() []Index {
 	return []Index{
 		{&v1alpha1.Turn{}, UID, func(o client.Object) []string { return []string{string(o.GetUID())} }},
 		{&v1alpha1.Turn{}, SessionName, func(o client.Object) []string {
@@ -103,6 +109,12 @@ func All() []Index {
 		{&v1alpha1.ToolResult{}, TurnName, func(o client.Object) []string {
 			return []string{o.(*v1alpha1.ToolResult).Spec.TurnRef.Name}
 		}},
+	}
+}
+
+// ofLayers are the indexes of Models and of configuration layers.
+func ofLayers() []Index {
+	return []Index{
 		{&v1alpha1.Model{}, FallbackName, func(o client.Object) []string {
 			return namesOf(o.(*v1alpha1.Model).Spec.Fallbacks)
 		}},
@@ -122,6 +134,30 @@ func All() []Index {
 		{&v1alpha1.Harness{}, CapabilityName, func(o client.Object) []string {
 			return capabilitiesOf(o.(*v1alpha1.Harness).Spec.Capabilities)
 		}},
+		{&v1alpha1.Agent{}, MCPServerName, func(o client.Object) []string {
+			return namesOf(o.(*v1alpha1.Agent).Spec.MCPServers)
+		}},
+		{&v1alpha1.Harness{}, MCPServerName, func(o client.Object) []string {
+			return namesOf(o.(*v1alpha1.Harness).Spec.MCPServers)
+		}},
+		{&v1alpha1.Harness{}, ModelName, func(o client.Object) []string {
+			return modelOf(o.(*v1alpha1.Harness).Spec.ConfigLayer)
+		}},
+		{&v1alpha1.Harness{}, ToolName, func(o client.Object) []string {
+			return namesOf(o.(*v1alpha1.Harness).Spec.Tools)
+		}},
+		{&v1alpha1.Harness{}, ParentName, func(o client.Object) []string {
+			if parent := o.(*v1alpha1.Harness).Spec.ParentRef; parent != nil {
+				return []string{parent.Name}
+			}
+			return nil
+		}},
+	}
+}
+
+// ofCapabilities are the indexes of Capabilities.
+func ofCapabilities() []Index {
+	return []Index{
 		{&v1alpha1.Capability{}, CapabilityName, func(o client.Object) []string {
 			var names []string
 			for _, d := range o.(*v1alpha1.Capability).Spec.Dependencies {
@@ -150,24 +186,6 @@ func All() []Index {
 		}},
 		{&v1alpha1.Capability{}, MCPServerName, func(o client.Object) []string {
 			return namesOf(o.(*v1alpha1.Capability).Spec.MCPServers)
-		}},
-		{&v1alpha1.Agent{}, MCPServerName, func(o client.Object) []string {
-			return namesOf(o.(*v1alpha1.Agent).Spec.MCPServers)
-		}},
-		{&v1alpha1.Harness{}, MCPServerName, func(o client.Object) []string {
-			return namesOf(o.(*v1alpha1.Harness).Spec.MCPServers)
-		}},
-		{&v1alpha1.Harness{}, ModelName, func(o client.Object) []string {
-			return modelOf(o.(*v1alpha1.Harness).Spec.ConfigLayer)
-		}},
-		{&v1alpha1.Harness{}, ToolName, func(o client.Object) []string {
-			return namesOf(o.(*v1alpha1.Harness).Spec.Tools)
-		}},
-		{&v1alpha1.Harness{}, ParentName, func(o client.Object) []string {
-			if parent := o.(*v1alpha1.Harness).Spec.ParentRef; parent != nil {
-				return []string{parent.Name}
-			}
-			return nil
 		}},
 	}
 }

@@ -1,6 +1,6 @@
 // Package subagent reconciles the Sessions of sub-agents whose calling Turn has ended or is gone: it cancels a
-// sub-agent that still runs, and deletes the Session once it has been kept for the retention time, unless the Tool keeps
-// it. The calling Turn itself creates sub-agents, waits for them and cancels them when it ends; see package turn.
+// sub-agent that still runs, and deletes the Session once it has been kept for the retention time, unless the Tool
+// keeps it. The calling Turn itself creates sub-agents, waits for them and cancels them when it ends; see package turn.
 package subagent
 
 import (
@@ -102,8 +102,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, r.delete(ctx, session)
 }
 
-// stop cancels a sub-agent that still runs. One that has not ended when its time is over, because its journal is damaged
-// for example, is deleted as it is.
+// stop cancels a sub-agent that still runs. One that has not ended when its time is over, because its journal is
+// damaged for example, is deleted as it is.
 func (r *Reconciler) stop(
 	ctx context.Context, session *v1alpha1.Session, caller, own *v1alpha1.Turn,
 ) (ctrl.Result, error) {
@@ -140,8 +140,8 @@ func (r *Reconciler) turn(ctx context.Context, namespace, name string, uid types
 	return nil, nil
 }
 
-// ran reports whether the sub-agent has a conversation to keep: a Turn, or an entry of one that was deleted. The call of
-// a Session without one was withdrawn, or its process ended before it created the Turn.
+// ran reports whether the sub-agent has a conversation to keep: a Turn, or an entry of one that was deleted. The call
+// of a Session without one was withdrawn, or its process ended before it created the Turn.
 func (r *Reconciler) ran(ctx context.Context, session *v1alpha1.Session, own *v1alpha1.Turn) (bool, error) {
 	if own != nil || agent.Used(session) {
 		return true, nil

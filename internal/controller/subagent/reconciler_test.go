@@ -192,7 +192,17 @@ func TestTheEndOfATurnReachesItsSubAgents(t *testing.T) {
 
 // A process that was paused may create the Turn of a sub-agent after its caller has ended.
 func TestALateTurnReachesItsSession(t *testing.T) {
-	of, other := newTurn("agent-1", "a1", false, origin(v1alpha1.SubAgentRetentionKeep)), newTurn("demo-1", "t1", false, nil)
+	of, other := newTurn(
+		"agent-1",
+		"a1",
+		false,
+		origin(v1alpha1.SubAgentRetentionKeep),
+	), newTurn(
+		"demo-1",
+		"t1",
+		false,
+		nil,
+	)
 	for name, test := range map[string]struct {
 		turn    *v1alpha1.Turn
 		initial bool

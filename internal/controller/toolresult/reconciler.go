@@ -183,8 +183,8 @@ func questions(call v1alpha1.ToolCall) int {
 	return len(call.Input.Requests)
 }
 
-// stoppedWaiting reports whether one of the calls has ceased to wait, or waits for something else. before and after have
-// the same length.
+// stoppedWaiting reports whether one of the calls has ceased to wait, or waits for something else. before and after
+// have the same length.
 func stoppedWaiting(before, after []v1alpha1.ToolCall) bool {
 	for i := range before {
 		waited := before[i].State == v1alpha1.ToolCallStateWaiting

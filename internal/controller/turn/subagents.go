@@ -162,7 +162,8 @@ func (r *Reconciler) createTurn(ctx context.Context, a *actScope, index int) err
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading the Session of call %s: %w", call.ID, err)
 	}
-	if err != nil || session.UID != call.SubAgent.SessionUID || !session.DeletionTimestamp.IsZero() || subagent.Used(session) {
+	if err != nil || session.UID != call.SubAgent.SessionUID || !session.DeletionTimestamp.IsZero() ||
+		subagent.Used(session) {
 		return r.concludeMissing(ctx, a, index)
 	}
 	spec, planned, err := r.subAgent(ctx, a, call)

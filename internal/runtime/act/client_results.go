@@ -138,8 +138,8 @@ func (s *Step) AcceptResult(call *v1alpha1.ToolCall, given format.SettledCall) (
 	return false
 }
 
-// ApplyRecorded applies the results, decisions and answers in the journal to calls without an outcome. It reports whether one of
-// them lets a call start.
+// ApplyRecorded applies the results, decisions and answers in the journal to calls without an outcome. It reports
+// whether one of them lets a call start.
 func (s *Step) ApplyRecorded(calls []v1alpha1.ToolCall) (approved bool) {
 	for i := range calls {
 		if row := s.copyOf(calls[i].ID); row.RecordedResult.Ordinal != 0 && row.Outcome == nil {

@@ -120,7 +120,8 @@ func (s *Step) Adopt(recorded []format.SettledRef) {
 	}
 }
 
-// Record adds the results, decisions, questions and answers that the journal has. Those of a call with a known outcome change nothing.
+// Record adds the results, decisions, questions and answers that the journal has. Those of a call with a known outcome
+// change nothing.
 func (s *Step) Record(recorded []format.SettledRef) {
 	s.Read = true
 	for _, r := range recorded {

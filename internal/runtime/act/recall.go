@@ -12,8 +12,8 @@ func Open(call v1alpha1.ToolCall) bool {
 	return !call.State.Settled()
 }
 
-// WaitsForResult reports whether an open call waits for a ToolResult of the kind of this one: a decision, an answer to a
-// question, or a client's result.
+// WaitsForResult reports whether an open call waits for a ToolResult of the kind of this one: a decision, an answer to
+// a question, or a client's result.
 func WaitsForResult(call v1alpha1.ToolCall, given v1alpha1.ToolResultSpec) bool {
 	if given.Input != nil {
 		return AwaitsAnswer(call, given.Input.ID) && call.CallDigest == given.CallDigest

@@ -62,8 +62,8 @@ func running(call *v1alpha1.ToolCall) bool {
 }
 
 // heldBack reports for each call whether it must wait for an approval, a Secret or an answer, its own or another's: in
-// Sequential no call overtakes one that waits, and in Parallel no call of its concurrencyClass does, so that calls start in the
-// model's order. Calls that run or have ended, and those of client tools, are not held.
+// Sequential no call overtakes one that waits, and in Parallel no call of its concurrencyClass does, so that calls
+// start in the model's order. Calls that run or have ended, and those of client tools, are not held.
 func heldBack(calls []v1alpha1.ToolCall, concurrency v1alpha1.ToolConcurrency) []bool {
 	held := make([]bool, len(calls))
 	classes, waits := map[string]bool{}, false

@@ -18,8 +18,8 @@ type Step struct {
 	Local bool
 	// Read reports whether the results of clients and the decisions that the journal has were read.
 	Read bool
-	// Planned are the large fields of the calls, in their order, with those of calls that were too many for status. It is
-	// nil while they are not needed.
+	// Planned are the large fields of the calls, in their order, with those of calls that were too many for status. It
+	// is nil while they are not needed.
 	Planned []format.PlannedCall
 
 	rows  []*Row
@@ -39,16 +39,16 @@ type Row struct {
 	Cut bool
 	// Source is the ToolResult with the client's result, or with the decision.
 	Source types.UID
-	// RecordedResult is the client's result or the decision in the journal. RecordedOutcome is the outcome in the journal
-	// of a call that a process has carried out.
+	// RecordedResult is the client's result or the decision in the journal. RecordedOutcome is the outcome in the
+	// journal of a call that a process has carried out.
 	RecordedResult, RecordedOutcome format.SettledRef
 	// Input are the questions of the tool, and the answers, that the journal has, without their texts.
 	Input []format.SettledRef
 	// Unfenced reports whether this process has concluded that the call was not executed while no pod was recorded for
 	// it. That is valid only until another leader records one.
 	Unfenced bool
-	// StartFailure is the outcome of an AtMostOnce call whose pod is being deleted, if it turns out that it did not start.
-	// A new process without it ends the call the same way, with a less specific reason.
+	// StartFailure is the outcome of an AtMostOnce call whose pod is being deleted, if it turns out that it did not
+	// start. A new process without it ends the call the same way, with a less specific reason.
 	StartFailure *tool.Outcome
 	// UnstartedAttempts is the number of attempts of a Pure or Idempotent call that this process knows not to have
 	// started. A new process starts at 0, and does not state that the call was not executed.
@@ -72,7 +72,8 @@ type Row struct {
 type SubAgent struct {
 	// Session is the UID of its Session, once that is known to be the one that the call needs.
 	Session types.UID
-	// CreatedAt is when this process created its Turn, or found that it exists. Seen reports whether the cache has had it.
+	// CreatedAt is when this process created its Turn, or found that it exists. Seen reports whether the cache has had
+	// it.
 	CreatedAt time.Time
 	Seen      bool
 	// Cancelled reports whether this process has cancelled its Turn.
@@ -142,7 +143,8 @@ func (s *Step) Source(id string) types.UID {
 	return s.copyOf(id).Source
 }
 
-// RecordedSources returns the ToolResults whose results, decisions and answers the journal has, in the order of the calls.
+// RecordedSources returns the ToolResults whose results, decisions and answers the journal has, in the order of the
+// calls.
 func (s *Step) RecordedSources(calls []v1alpha1.ToolCall) []types.UID {
 	var sources []types.UID
 	for _, call := range calls {

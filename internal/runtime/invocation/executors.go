@@ -99,8 +99,8 @@ func (run *Runner) MissingSecret(
 	return user.MissingSecret(ctx, run.process(), namespace, d)
 }
 
-// claimed reports whether the next request of a call that must not start twice was claimed. What has become of a claimed
-// request follows from the journal, and does not depend on its Secrets.
+// claimed reports whether the next request of a call that must not start twice was claimed. What has become of a
+// claimed request follows from the journal, and does not depend on its Secrets.
 func (run *Runner) claimed(ctx context.Context, t turnstate.Turn, c Call) (bool, error) {
 	if !act.Claimable(c.Call, t.Local) {
 		return false, nil

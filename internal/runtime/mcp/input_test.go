@@ -65,7 +65,7 @@ func TestAllThatAServerMayAskIsTakenApart(t *testing.T) {
 		return &sdk.CallToolResult{RequestState: "s", InputRequests: sdk.InputRequestMap{
 			"b": &sdk.ElicitParams{Mode: "url", Message: "Sign in", URL: "https://example.org/in", ElicitationID: "e"},
 			"a": site.SizeQuestion(),
-			"c": &sdk.ListRootsParams{},
+			"c": &sdk.ListRootsParams{}, //nolint:staticcheck // Servers may still ask for it.
 		}}
 	}
 	s := site.NewMCP(t, site.Stateless, tools)

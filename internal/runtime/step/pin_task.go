@@ -43,9 +43,8 @@ func (run *Runner) pinTask(
 			"The tool was not executed: hooks look at the results of %s, and they do not run in the background. Call it "+
 				"directly.", d.Name))
 	}
-	d.Pin(&s)
-	s.Background, s.Executor, s.SideEffect = d.Name, v1alpha1.ToolExecutorTask, v1alpha1.SideEffectIdempotent
-	s.ConcurrencyClass = ""
+	d.PinTask(&s)
+	s.Background = d.Name
 	p.Display = d.DisplayName
 	run.approve(t, &s, d, call.Arguments)
 	return s

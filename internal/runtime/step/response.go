@@ -28,8 +28,9 @@ func ResponseBytes(journal int64) int64 {
 	return fairshare.ConversationBytes(journal)
 }
 
-// Response returns a whole response from the journal of a Session. start is what the status of its Turn has: other Turns
-// of the Session may have responded as well. A response that the journal does not have is as long as status has it.
+// Response returns a whole response from the journal of a Session. start is what the status of its Turn has: other
+// Turns of the Session may have responded as well. A response that the journal does not have is as long as status has
+// it.
 func (run *Runner) Response(ctx context.Context, s journal.Session, start string) (string, error) {
 	read := func(ctx context.Context) (*journal.View, error) { return run.Log.View(ctx, s, 0) }
 	view, err := run.within(ctx, s, read, ResponseBytes)

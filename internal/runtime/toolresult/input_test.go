@@ -15,7 +15,8 @@ func inquiring() v1alpha1.ToolCall {
 	call.Executor, call.Attempt, call.Reason, call.CallDigest = v1alpha1.ToolExecutorMCP, 1, v1alpha1.ReasonInput, "digest"
 	call.Input = &v1alpha1.ToolInput{Round: 1, Requests: []v1alpha1.ToolInputRequest{
 		{ID: "size", Mode: v1alpha1.ToolInputModeForm, RequestedSchema: &v1alpha1.JSON{
-			Raw: []byte(`{"type":"object","properties":{"size":{"type":"string"}},"required":["size"]}`)}},
+			Raw: []byte(`{"type":"object","properties":{"size":{"type":"string"}},"required":["size"]}`),
+		}},
 		{ID: "in", Mode: v1alpha1.ToolInputModeURL, URL: "https://example.org/"},
 	}}
 	return call
@@ -33,18 +34,27 @@ func TestEvaluateInput(t *testing.T) {
 		uid, digest string
 		reason      string
 	}{
-		"an answer":                       {id: "size", content: `{"size":"large"}`},
-		"a refusal to answer":             {id: "size", action: v1alpha1.InputActionDecline},
-		"a dismissal":                     {id: "in", action: v1alpha1.InputActionCancel},
-		"what was done elsewhere":         {id: "in"},
-		"content for that":                {id: "in", content: `{}`, reason: v1alpha1.ReasonInvalidInput},
-		"content of another form":         {id: "size", content: `{"size":7}`, reason: v1alpha1.ReasonInvalidInput},
-		"no content":                      {id: "size", reason: v1alpha1.ReasonInvalidInput},
-		"content twice":                   {id: "size", content: `{"size":"a","size":"b"}`, reason: v1alpha1.ReasonInvalidInput},
-		"large content":                   {id: "size", content: `{"size":"` + strings.Repeat("x", 17<<10) + `"}`, reason: v1alpha1.ReasonInvalidInput},
-		"another question":                {id: "colour", content: `{}`, reason: v1alpha1.ReasonNoInputExpected},
-		"other questions":                 {id: "size", content: `{"size":"a"}`, digest: "old", reason: v1alpha1.ReasonCallDigestMismatch},
-		"another Turn":                    {id: "size", content: `{"size":"a"}`, uid: "u0", reason: v1alpha1.ReasonTurnReplaced},
+		"an answer":               {id: "size", content: `{"size":"large"}`},
+		"a refusal to answer":     {id: "size", action: v1alpha1.InputActionDecline},
+		"a dismissal":             {id: "in", action: v1alpha1.InputActionCancel},
+		"what was done elsewhere": {id: "in"},
+		"content for that":        {id: "in", content: `{}`, reason: v1alpha1.ReasonInvalidInput},
+		"content of another form": {id: "size", content: `{"size":7}`, reason: v1alpha1.ReasonInvalidInput},
+		"no content":              {id: "size", reason: v1alpha1.ReasonInvalidInput},
+		"content twice": {
+			id: "size", content: `{"size":"a","size":"b"}`, reason: v1alpha1.ReasonInvalidInput,
+		},
+		"large content": {
+			id: "size", content: `{"size":"` + strings.Repeat("x", 17<<10) + `"}`,
+			reason: v1alpha1.ReasonInvalidInput,
+		},
+		"another question": {id: "colour", content: `{}`, reason: v1alpha1.ReasonNoInputExpected},
+		"other questions": {
+			id: "size", content: `{"size":"a"}`, digest: "old", reason: v1alpha1.ReasonCallDigestMismatch,
+		},
+		"another Turn": {
+			id: "size", content: `{"size":"a"}`, uid: "u0", reason: v1alpha1.ReasonTurnReplaced,
+		},
 		"no Turn":                         {turn: &v1alpha1.Turn{}, id: "size", reason: v1alpha1.ReasonTurnNotFound},
 		"a call that has asked nothing":   {turn: at(nil, silent), id: "size", reason: v1alpha1.ReasonNoInputExpected},
 		"a call that has its answers":     {turn: at(nil, running), id: "size", reason: v1alpha1.ReasonCallClosed},

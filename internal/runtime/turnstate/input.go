@@ -27,8 +27,8 @@ func Ask(known *act.Step, calls []v1alpha1.ToolCall, index int, ref format.Settl
 	}
 }
 
-// InputWaits are the waits of a Turn for answers to the questions of its tools, and for connections, in the order of the calls. Each names the
-// ToolResult to create; the words of a tool are not among what people are told to do.
+// InputWaits are the waits of a Turn for answers to the questions of its tools, and for connections, in the order of
+// the calls. Each names the ToolResult to create; the words of a tool are not among what people are told to do.
 func InputWaits(calls []v1alpha1.ToolCall) []v1alpha1.TurnWait {
 	var waits []v1alpha1.TurnWait
 	for _, call := range calls {

@@ -178,6 +178,13 @@ func (d *Definition) Pin(call *v1alpha1.ToolCall) {
 	}
 }
 
+// PinTask plans a call that starts a task with the definition. To start it may be repeated, because it is recorded in a
+// store; the task itself is started once.
+func (d *Definition) PinTask(call *v1alpha1.ToolCall) {
+	d.Pin(call)
+	call.Executor, call.SideEffect, call.ConcurrencyClass = v1alpha1.ToolExecutorTask, v1alpha1.SideEffectIdempotent, ""
+}
+
 // Holds reports whether a call was planned with the definition, and runs in the same way under it. It is false for no
 // definition.
 func (d *Definition) Holds(call v1alpha1.ToolCall) bool {

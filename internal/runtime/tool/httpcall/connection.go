@@ -8,7 +8,8 @@ import (
 )
 
 // HeaderConnectionRequired names the provider that a tool needs a connection to, in a response with status 401, 403 or
-// 424 (Failed Dependency). Unlike its body, the headers of a response are never a text that the tool has read elsewhere.
+// 424 (Failed Dependency). Unlike its body, the headers of a response are never a text that the tool has read
+// elsewhere.
 const HeaderConnectionRequired = "Capstan-Connection-Required"
 
 // Connection is the provider that a tool reports to need a connection to; empty for none.

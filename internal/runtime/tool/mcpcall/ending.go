@@ -17,7 +17,8 @@ import (
 )
 
 // Ended returns the outcome of a call that has ended: with a result of the server, or with an error. secret is what the
-// result must not show. waits reports whether a client may set up a connection that the tool needs. The caller sets the times.
+// result must not show. waits reports whether a client may set up a connection that the tool needs. The caller sets the
+// times.
 func Ended(
 	call v1alpha1.ToolCall, timeout time.Duration, secret http.Header, waits bool, answer *mcp.Result, err error,
 ) tool.Outcome {

@@ -100,7 +100,8 @@ func questionProblem(q v1alpha1.ToolInputRequest) string {
 	return ""
 }
 
-// urlProblem returns why an address cannot be shown to people; empty if it can. They must be able to tell where it leads.
+// urlProblem returns why an address cannot be shown to people; empty if it can. They must be able to tell where it
+// leads.
 func urlProblem(raw string) string {
 	u, err := url.Parse(raw)
 	switch {

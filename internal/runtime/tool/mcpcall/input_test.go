@@ -54,8 +54,10 @@ func TestWhatAToolMustNotAsk(t *testing.T) {
 	for i := range many {
 		many[i] = form(fmt.Sprint(i), "?", anyObject)
 	}
-	wide := []v1alpha1.ToolInputRequest{form("a", long[:2000], anyObject), form("b", long[:2000], anyObject),
-		form("c", long[:2000], anyObject)}
+	wide := []v1alpha1.ToolInputRequest{
+		form("a", long[:2000], anyObject), form("b", long[:2000], anyObject),
+		form("c", long[:2000], anyObject),
+	}
 	for name, c := range map[string]struct {
 		asked *mcp.Asked
 		want  string
