@@ -239,7 +239,8 @@ var _ = Describe("A call of a Tool with an agent", func() {
 			Expect(exists(ctx, &v1alpha1.Turn{}, namespace, existing.Name)()).To(BeFalse())
 		}
 	},
-		Entry("the same", func(*v1alpha1.Session) {}, v1alpha1.ToolCallStateSucceeded, ""),
+		Entry("the same", func(*v1alpha1.Session) {}, v1alpha1.ToolCallStateSucceeded,
+			v1alpha1.ToolCallReasonCompleted),
 		Entry("without the owner", func(s *v1alpha1.Session) { s.OwnerReferences = nil },
 			v1alpha1.ToolCallStateNotExecuted, v1alpha1.ToolCallReasonNameTaken),
 		Entry("without the origin", func(s *v1alpha1.Session) { s.Spec.Origin = nil },
