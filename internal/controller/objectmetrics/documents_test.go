@@ -9,7 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/capstan-dev/capstan/internal/controller/mcpserver"
 	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"
+	_ "github.com/capstan-dev/capstan/internal/controller/session" // registers its metrics
 	"github.com/capstan-dev/capstan/internal/controller/shares"
 	_ "github.com/capstan-dev/capstan/internal/controller/turn" // registers its metrics
 	"github.com/capstan-dev/capstan/internal/version"
@@ -21,6 +23,7 @@ func descriptions(t *testing.T) []string {
 	described := make(chan *prometheus.Desc, 4096)
 	metrics.Registry.(prometheus.Collector).Describe(described)
 	(&objectmetrics.Collector{}).Describe(described)
+	(&mcpserver.Collector{}).Describe(described)
 	(&shares.Collector{}).Describe(described)
 	version.Get().Metric().Describe(described)
 	close(described)

@@ -61,6 +61,7 @@ type (
 		ID               string           `json:"id"`
 		Name             string           `json:"name"`
 		Executor         string           `json:"executor"`
+		Background       string           `json:"background,omitempty"`
 		SideEffect       string           `json:"sideEffect,omitempty"`
 		Policy           string           `json:"policy,omitempty"`
 		ApproveBy        *metav1.Time     `json:"approveBy,omitempty"`
@@ -211,7 +212,8 @@ func (p *progress) progress() *v1alpha1.TurnProgress {
 
 func callFrom(c v1alpha1.ToolCall) toolCall {
 	return toolCall{
-		ID: c.ID, Name: c.Name, Executor: string(c.Executor), SideEffect: string(c.SideEffect), Policy: string(c.Policy),
+		ID: c.ID, Name: c.Name, Executor: string(c.Executor), Background: c.Background,
+		SideEffect: string(c.SideEffect), Policy: string(c.Policy),
 		ApproveBy: c.ApproveBy, ConcurrencyClass: c.ConcurrencyClass, ToolUID: c.ToolUID, ToolDigest: c.ToolDigest,
 		ToolGeneration: c.ToolGeneration, Timeout: c.Timeout, Fingerprint: c.Fingerprint, CallDigest: c.CallDigest,
 		Attempt: c.Attempt, NotBefore: c.NotBefore, PodUID: c.PodUID, PodName: c.PodName, State: string(c.State),
@@ -222,8 +224,9 @@ func callFrom(c v1alpha1.ToolCall) toolCall {
 
 func (c toolCall) call() v1alpha1.ToolCall {
 	return v1alpha1.ToolCall{
-		ID: c.ID, Name: c.Name, Executor: v1alpha1.ToolExecutor(c.Executor), SideEffect: v1alpha1.SideEffect(c.SideEffect),
-		Policy: v1alpha1.ToolPolicy(c.Policy), ApproveBy: c.ApproveBy, ConcurrencyClass: c.ConcurrencyClass,
+		ID: c.ID, Name: c.Name, Executor: v1alpha1.ToolExecutor(c.Executor), Background: c.Background,
+		SideEffect: v1alpha1.SideEffect(c.SideEffect),
+		Policy:     v1alpha1.ToolPolicy(c.Policy), ApproveBy: c.ApproveBy, ConcurrencyClass: c.ConcurrencyClass,
 		ToolUID: c.ToolUID, ToolDigest: c.ToolDigest, ToolGeneration: c.ToolGeneration, Timeout: c.Timeout,
 		Fingerprint: c.Fingerprint, CallDigest: c.CallDigest, Attempt: c.Attempt, NotBefore: c.NotBefore,
 		PodUID: c.PodUID, PodName: c.PodName, State: v1alpha1.ToolCallState(c.State), Reason: c.Reason,
