@@ -39,9 +39,9 @@ measured_suites = $$(go list ./test/... | grep -v -E '/test/(e2e|crash|turns)' |
 conformance = ./internal/runtime/journal/kubernetes/... ./internal/runtime/record/kubernetes/...
 units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|(journal|record)/kubernetes)(/|$$)' | grep -v -E '$(single)')
 # The tests of the drivers and of the in-memory journal decode megabytes in a single thread: twenty times slower under
-# the race detector. The packages that use them from many threads are tested under it. The tests of scripts measure the
-# memory of their process, to which the detector adds more than the limit.
-single = /(model/(anthropic|google|openai|drivers)|journal/memory|hook/bash(/shell)?)$$
+# the race detector. The packages that use them from many threads are tested under it. Some tests measure the
+# memory of processes, to which the detector adds more than their limit.
+single = /(model/(anthropic|google|openai|drivers)|journal/memory|testing/memory|hook/bash(/shell)?)$$
 # Programs, tested without cgo as the images contain them.
 plain_units = ./cmd/launcher/... ./hack/... $$(go list ./internal/... | grep -E '$(single)')
 with_assets = KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"
