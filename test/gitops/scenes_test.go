@@ -433,3 +433,20 @@ var _ = Describe("A Record", func() {
 		}
 	})
 })
+
+var _ = Describe("A Capability", func() {
+	It("is progressing while a Tool of it does not exist", func(ctx context.Context) {
+		capability := &v1alpha1.Capability{
+			ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(ctx), Name: "research"},
+			Spec:       v1alpha1.CapabilitySpec{Tools: []v1alpha1.LocalReference{{Name: "look"}}},
+		}
+		create(ctx, capability)
+		Eventually(func() (string, error) {
+			err := kit.Client.Get(ctx, client.ObjectKeyFromObject(capability), capability)
+			if ready := meta.FindStatusCondition(capability.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+				return ready.Reason, err
+			}
+			return "", err
+		}).Should(Equal(v1alpha1.ReasonToolNotFound))
+	})
+})
