@@ -22,7 +22,7 @@ const (
 
 // connection is what the SDK knows of a server: the version of the protocol, and the session if the server has one. It
 // serves one purpose at a time. Each request has a TCP connection of its own: one that is kept may be closed by the
-// server at any time, and then nobody knows whether it has got a request.
+// server at any time, and then it is unknown whether it has got a request.
 type connection struct {
 	*transport
 	session *sdk.ClientSession

@@ -24,7 +24,7 @@ type exchange struct {
 	status  int
 	// resumed is how often a response was continued.
 	resumed int
-	// seen is the end of the response to the call; nil if nobody looks at it.
+	// seen is the end of the response to the call; nil if no code looks at it.
 	seen *tail
 }
 

@@ -24,7 +24,7 @@ const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
 	// tasksVersion is the first version of the protocol with the extension.
 	tasksVersion = "2026-07-28"
-	// maxCreationBytes is the maximum size of the message by which a server says that a call has become a task.
+	// maxCreationBytes is the maximum size of the message by which a server reports that a call has become a task.
 	maxCreationBytes = 16 << 10
 	// codeInvalidParams is the error of a server that does not know a task.
 	codeInvalidParams = -32602

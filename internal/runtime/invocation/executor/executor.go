@@ -111,7 +111,7 @@ type Task struct {
 	Until time.Time
 }
 
-// ErrCallEnded is the cause of the end of a context when nobody waits for the call any more: its Turn has ended. A
+// ErrCallEnded is the cause of the end of a context when no step waits for the call any more: its Turn has ended. A
 // context that ends with the process has another cause.
 var ErrCallEnded = errors.New("the call is not awaited any more")
 

@@ -103,7 +103,7 @@ func (f follower) ended(ctx context.Context, task executor.Task, state *mcp.Task
 	}
 }
 
-// interrupted ends the task if nobody waits for it any more. Otherwise a later process continues it.
+// interrupted ends the task if no step waits for it any more. Otherwise a later process continues it.
 func (f follower) interrupted(ctx context.Context, task executor.Task) (tool.Outcome, error) {
 	if errors.Is(context.Cause(ctx), executor.ErrCallEnded) {
 		f.cancel(ctx, task)
