@@ -81,6 +81,11 @@ spec:
   http: {url: "https://127.0.0.1:1/", headers: [{name: Authorization, secretKeyRef: {name: key, key: token}}]}
 ---
 apiVersion: capstan.dev/v1alpha1
+kind: MCPServer
+metadata: {name: search}
+spec: {url: "%SERVER%/mcp", tools: [{name: find, sideEffect: Pure}]}
+---
+apiVersion: capstan.dev/v1alpha1
 kind: Model
 metadata: {name: backup}
 spec: {provider: Simulated, simulation: {response: {text: The backup answers.}}}
@@ -129,7 +134,7 @@ func (s scenario) yaml(prompt string) string {
 	filled := common
 	for name, by := range map[string]string{
 		"%MODEL%": s.model, "%HARNESS%": s.harness, "%SESSION%": s.session, "%PROMPT%": prompt,
-		"%SHOP%": shop.URL + "/",
+		"%SHOP%": shop.URL + "/", "%SERVER%": toolServer.URL,
 	} {
 		filled = strings.ReplaceAll(filled, name, by)
 	}
@@ -139,7 +144,7 @@ func (s scenario) yaml(prompt string) string {
 // script makes the model call tools, each step in flow style, and respond with their results.
 func script(steps ...string) string {
 	return `simulation: {response: {text: "Told: {{tool:look}} {{tool:pay}} {{tool:guarded}} {{tool:ask}} ` +
-		`{{tool:send}} {{tool:help}} {{tool:buy}}"}, ` +
+		`{{tool:send}} {{tool:help}} {{tool:buy}} {{tool:mcp_search__find}} {{tool:mcp_search__lose}}"}, ` +
 		`toolCalls: {sequence: [` +
 		strings.Join(
 			append(steps, "{}"),
@@ -264,7 +269,12 @@ var scenarios = map[string]scenario{
 		model:   `simulation: {response: {type: Error, code: provider_misconfigured, text: who are you}}`,
 		session: hooking, ends: "ProviderMisconfigured",
 	},
-	"files":       {model: callingFiles, harness: filing, tools: speak, ends: "EndTurn"},
+	"files": {model: callingFiles, harness: filing, tools: speak, ends: "EndTurn"},
+	"tools of a server": {
+		model: script(`{calls: [{name: mcp_search__find, arguments: {word: a}}, {name: mcp_search__lose}, ` +
+			`{name: mcp_search__gone}]}`),
+		session: "mcpServers: [{name: search}]", ends: "EndTurn",
+	},
 	"a sub-agent": {model: script(callHelp), tools: speak, ends: "EndTurn"},
 	"sub-agents beside tools": {
 		model: script(`{calls: [{name: help, arguments: {message: Look.}}, {name: look}, `+

@@ -43,6 +43,7 @@ var _ = BeforeSuite(func(context.Context) {
 	config = suite.Start().Config
 	shop = newStore()
 	DeferCleanup(shop.Close)
+	toolServer = startToolServer()
 	clock = capstantest.NewClock(start)
 	var err error
 	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{
