@@ -45,13 +45,15 @@ type Executors struct {
 }
 
 func (e Executors) of(s *Spec) Executor {
-	switch {
-	case s.Bash != nil:
+	switch s.Kind() {
+	case KindBash:
 		return e.Bash
-	case s.CEL != nil:
+	case KindCEL:
 		return e.CEL
-	default:
+	case KindWebhook:
 		return e.Webhook
+	default:
+		return nil
 	}
 }
 

@@ -88,6 +88,41 @@ type Spec struct {
 	OnError OnError
 }
 
+// Kind is what executes a hook.
+type Kind string
+
+const (
+	// KindBash is of a hook with a script.
+	KindBash Kind = "bash"
+	// KindCEL is of a hook with an expression.
+	KindCEL Kind = "cel"
+	// KindWebhook is of a hook with a request.
+	KindWebhook Kind = "webhook"
+)
+
+// Kind returns what executes the hook; empty if that is not exactly one.
+func (s *Spec) Kind() Kind {
+	kinds := s.kinds()
+	if len(kinds) != 1 {
+		return ""
+	}
+	return kinds[0]
+}
+
+func (s *Spec) kinds() []Kind {
+	var set []Kind
+	if s.Bash != nil {
+		set = append(set, KindBash)
+	}
+	if s.CEL != nil {
+		set = append(set, KindCEL)
+	}
+	if s.Webhook != nil {
+		set = append(set, KindWebhook)
+	}
+	return set
+}
+
 // Bash is a hook that is a script.
 type Bash struct {
 	// Command is the script.
@@ -161,21 +196,15 @@ func (s *Spec) Validate() error {
 }
 
 func (s *Spec) validateExecutor() error {
-	set := 0
-	for _, is := range []bool{s.Bash != nil, s.CEL != nil, s.Webhook != nil} {
-		if is {
-			set++
-		}
-	}
-	switch {
-	case set != 1:
-		return fmt.Errorf("exactly one of bash, cel and webhook must be set; %d are", set)
-	case s.Bash != nil:
+	switch s.Kind() {
+	case KindBash:
 		return s.Bash.validate()
-	case s.CEL != nil:
+	case KindCEL:
 		return bounded("expression", s.CEL.Expression, MaxExpressionBytes)
-	default:
+	case KindWebhook:
 		return bounded("url", s.Webhook.URL, 2048)
+	default:
+		return fmt.Errorf("exactly one of bash, cel and webhook must be set; %d are", len(s.kinds()))
 	}
 }
 

@@ -1,12 +1,47 @@
 package hook
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 )
+
+// fieldExecutor stands for the executor of a field of Spec.
+type fieldExecutor struct{ field string }
+
+func (fieldExecutor) Run(context.Context, Call) Outcome { return Outcome{} }
+
+func TestEveryFieldOfASpecWithAProgramHasItsKindAndItsExecutor(t *testing.T) {
+	executors := Executors{}
+	kinds := map[Kind]bool{}
+	for field := range reflect.TypeFor[Spec]().Fields() {
+		if field.Type.Kind() != reflect.Pointer {
+			continue
+		}
+		slot := reflect.ValueOf(&executors).Elem().FieldByName(field.Name)
+		if !slot.IsValid() {
+			t.Errorf("Executors has no %s", field.Name)
+			continue
+		}
+		slot.Set(reflect.ValueOf(fieldExecutor{field.Name}))
+		s := &Spec{Event: PreToolUse}
+		reflect.ValueOf(s).Elem().FieldByIndex(field.Index).Set(reflect.New(field.Type.Elem()))
+		if got := executors.of(s); s.Kind() == "" || kinds[s.Kind()] || got != (fieldExecutor{field.Name}) {
+			t.Errorf("a hook with %s has the kind %q and the executor %v", field.Name, s.Kind(), got)
+		}
+		if err := s.Validate(); err == nil || strings.Contains(err.Error(), "exactly one") {
+			t.Errorf("a hook with an empty %s: %v", field.Name, err)
+		}
+		kinds[s.Kind()] = true
+	}
+	if len(kinds) < 3 || executors.of(&Spec{}) != nil {
+		t.Errorf("the kinds are %v", kinds)
+	}
+}
 
 // HOOK-03 and vector group 16.
 // Rules: HOOK-01, HOOK-02.

@@ -147,17 +147,9 @@ func hooksOf(specs []hook.Spec) []Hook {
 	var all []Hook
 	for i := range specs {
 		s := &specs[i]
-		h := Hook{ID: s.ID, Event: string(s.Event), OnError: string(s.Policy())}
-		switch {
-		case s.Bash != nil:
-			h.Program = "bash"
-		case s.CEL != nil:
-			h.Program = "cel"
-		case s.Webhook != nil:
-			h.Program = "webhook"
-		default:
-		}
-		all = append(all, h)
+		all = append(all, Hook{
+			ID: s.ID, Event: string(s.Event), OnError: string(s.Policy()), Program: string(s.Kind()),
+		})
 	}
 	return all
 }

@@ -4,6 +4,7 @@ package check
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
@@ -31,17 +32,19 @@ func Hook(ctx context.Context, namespace string, s *hook.Spec) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	switch {
-	case s.Bash != nil:
+	switch s.Kind() {
+	case hook.KindBash:
 		return script(ctx, namespace, s.Bash.Command)
-	case s.CEL != nil:
+	case hook.KindCEL:
 		executor, err := Expressions()
 		if err != nil {
 			return err
 		}
 		return executor.Check(ctx, namespace, s.CEL.Expression)
-	default:
+	case hook.KindWebhook:
 		return webhook.Check(s.Webhook)
+	default:
+		return fmt.Errorf("no executor for hooks of kind %q", s.Kind())
 	}
 }
 
