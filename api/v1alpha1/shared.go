@@ -95,8 +95,8 @@ const (
 // CapabilityReference names a capability that a Session has.
 // +kubebuilder:validation:XValidation:rule="has(self.builtin) != has(self.name)",message="exactly one of builtin and name must be set."
 type CapabilityReference struct {
-	// builtin is the name of a capability that is part of the manager: current_time, session_file_system,
-	// stateless_todo_list, subagents or web_fetch.
+	// builtin is the name of a capability that is part of the manager, such as current_time. The condition Ready of an
+	// object that names an unknown one lists them all.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9_]*$`

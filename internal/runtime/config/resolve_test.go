@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
 )
 
 // candidate is a Model made so many seconds after the first; annotation is that of the default, if any.
@@ -150,7 +151,7 @@ func TestProblem(t *testing.T) {
 			effective: Effective{ModelRef: "slow", Capabilities: used("current_time", "flight")},
 			reason:    v1alpha1.ReasonCapabilityNotFound,
 			parts: []string{
-				"no capability", "names: flight.", "current_time, session_file_system, stateless_todo_list", `"slow"`,
+				"no capability", "names: flight.", strings.Join(builtin.Names(), ", "), `"slow"`,
 			},
 		},
 		"the capabilities are known": {

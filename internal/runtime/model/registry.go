@@ -1,8 +1,10 @@
 package model
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -52,6 +54,9 @@ var endpoints = map[v1alpha1.ModelProvider]string{
 	v1alpha1.ModelProviderOpenAI:    "https://api.openai.com",
 	v1alpha1.ModelProviderGoogle:    "https://generativelanguage.googleapis.com",
 }
+
+// Providers are those that are called over a network, in their order.
+func Providers() []v1alpha1.ModelProvider { return slices.Sorted(maps.Keys(endpoints)) }
 
 // Endpoint is a URL with the host that the API key of a Model is sent to: its baseURL, or the provider's own. It is
 // empty for a provider without a network.

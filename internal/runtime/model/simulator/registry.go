@@ -11,9 +11,7 @@ import (
 // other providers are not part of the test's program, so that each of their Models has no driver, with the remedy.
 func Registry() model.Registry {
 	registry := model.Registry{v1alpha1.ModelProviderSimulated: Factory}
-	for _, provider := range []v1alpha1.ModelProvider{
-		v1alpha1.ModelProviderAnthropic, v1alpha1.ModelProviderGoogle, v1alpha1.ModelProviderOpenAI,
-	} {
+	for _, provider := range model.Providers() {
 		registry[provider] = func(*v1alpha1.Model, model.Access) (model.Driver, error) {
 			return nil, &NoDriverError{Provider: provider}
 		}

@@ -14,9 +14,7 @@ func TestOnlyTheSimulatedProviderHasADriver(t *testing.T) {
 	if err := Registry().Check(&v1alpha1.Model{Spec: spec}); err != nil {
 		t.Errorf("of a simulated Model: %v", err)
 	}
-	for _, provider := range []v1alpha1.ModelProvider{
-		v1alpha1.ModelProviderAnthropic, v1alpha1.ModelProviderGoogle, v1alpha1.ModelProviderOpenAI,
-	} {
+	for _, provider := range model.Providers() {
 		err := Registry().Check(&v1alpha1.Model{Spec: v1alpha1.ModelSpec{Provider: provider}})
 		var none *NoDriverError
 		if !errors.As(err, &none) || none.Provider != provider {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
@@ -17,6 +18,8 @@ import (
 type Subject struct {
 	// Name is unique.
 	Name string
+	// Provider of the Model.
+	Provider v1alpha1.ModelProvider
 	// Model is the provider's name of a model that reasons.
 	Model string
 	// Dialect of the API.
