@@ -205,7 +205,8 @@ type CapabilitySpec struct {
 // CapabilityStatus is the observed state of a Capability.
 type CapabilityStatus struct {
 	// conditions of the object. Ready is True when the capability can be used: all that it names is ready, its hooks and
-	// its files are valid, and it is not archived.
+	// its files are valid, and it is not archived. Stalled is True while its configSchema, or that of a blueprint, is
+	// invalid.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

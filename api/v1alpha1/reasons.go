@@ -45,8 +45,8 @@ const (
 	// ReasonCapabilityNotFound: a Capability that is named does not exist yet, or the manager has no capability of that
 	// name.
 	ReasonCapabilityNotFound = "CapabilityNotFound"
-	// ReasonCapabilityInvalid: a capability cannot be used as it is: its configuration is invalid, its dependencies are a
-	// cycle, or there are too many.
+	// ReasonCapabilityInvalid: a capability cannot be used as it is: its configuration is invalid, a Capability that is
+	// named has an invalid configSchema, its dependencies are a cycle, or there are too many.
 	ReasonCapabilityInvalid = "CapabilityInvalid"
 	// ReasonBlueprintInvalid: the blueprint of a Session does not exist in its Capability, or cannot be used as it is.
 	ReasonBlueprintInvalid = "BlueprintInvalid"
@@ -68,7 +68,7 @@ const (
 	// ReasonChainTooLong: a chain of Harnesses is longer than 16, or a Harness is its own ancestor.
 	ReasonChainTooLong = "ChainTooLong"
 	// ReasonInvalidSchema: a Tool's inputSchema is not a JSON Schema of an object, or declares arguments that the Tool
-	// cannot send. Also for the configSchema of a Capability.
+	// cannot send. Also, on a Capability, for its own configSchema and those of its blueprints.
 	ReasonInvalidSchema = "InvalidSchema"
 )
 

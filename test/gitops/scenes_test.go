@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -255,6 +256,28 @@ var _ = Describe("A Session", func() {
 	})
 })
 
+var _ = Describe("A Session with hooks at its start and its end", func() {
+	It("is progressing until it has started, and terminating until it has ended", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		stage(ctx, namespace, simulation("Hello."))
+		talk := builder.Session("demo").In(namespace).Obj()
+		for name, event := range map[string]v1alpha1.HookEvent{
+			"hello": v1alpha1.HookEventSessionStart, "bye": v1alpha1.HookEventSessionEnd,
+		} {
+			talk.Spec.Hooks = append(talk.Spec.Hooks, v1alpha1.Hook{
+				Name: name, Event: event, CEL: &v1alpha1.CELHook{Expression: "'it runs'"},
+			})
+		}
+		create(ctx, talk)
+		Eventually(record.history(talk)).Should(HaveExactElements(progressing, finished))
+		Expect(kit.Client.Delete(ctx, talk)).To(Succeed())
+		Eventually(record.history(talk)).Should(HaveExactElements(progressing, finished, terminating))
+		Eventually(func() bool {
+			return apierrors.IsNotFound(kit.Client.Get(ctx, client.ObjectKeyFromObject(talk), &v1alpha1.Session{}))
+		}).Should(BeTrue())
+	})
+})
+
 var _ = Describe("A Tool", func() {
 	It("has failed while its schema is invalid, and recovers when that is corrected", func(ctx context.Context) {
 		tool := builder.ClientTool("ask").Obj()
@@ -435,6 +458,20 @@ var _ = Describe("A Record", func() {
 })
 
 var _ = Describe("A Capability", func() {
+	It("has failed while its configSchema is invalid, and what depends on it is progressing", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		invalid := &v1alpha1.Capability{ObjectMeta: named(namespace, "invalid")}
+		invalid.Spec.ConfigSchema = &v1alpha1.JSON{Raw: []byte(`{"type":"array"}`)}
+		dependent := &v1alpha1.Capability{ObjectMeta: named(namespace, "dependent")}
+		dependent.Spec.Dependencies = []v1alpha1.CapabilityDependency{{Name: "invalid"}}
+		create(ctx, invalid, dependent)
+		Eventually(record.history(invalid)).Should(HaveExactElements(progressing, failed))
+		Eventually(record.history(dependent)).Should(HaveExactElements(progressing))
+		change(ctx, invalid, func(c *v1alpha1.Capability) { c.Spec.ConfigSchema = nil })
+		Eventually(record.history(invalid)).Should(HaveExactElements(progressing, failed, progressing, finished))
+		Eventually(record.history(dependent)).Should(HaveExactElements(progressing, finished))
+	})
+
 	It("is progressing while a Tool of it does not exist", func(ctx context.Context) {
 		capability := &v1alpha1.Capability{
 			ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(ctx), Name: "research"},

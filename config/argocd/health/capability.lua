@@ -1,4 +1,4 @@
--- The health of a Capability, for Argo CD. Its condition is Ready.
+-- The health of a Capability, for Argo CD. Its conditions are Ready and, if only a new spec helps, Stalled.
 local health = { status = "Progressing", message = "Waiting for the manager." }
 local status = obj.status
 if status == nil or status.conditions == nil then
@@ -7,6 +7,11 @@ end
 if status.observedGeneration ~= nil and status.observedGeneration ~= obj.metadata.generation then
   health.message = "Waiting for the manager to see this generation."
   return health
+end
+for _, condition in ipairs(status.conditions) do
+  if condition.type == "Stalled" and condition.status == "True" then
+    return { status = "Degraded", message = condition.message }
+  end
 end
 for _, condition in ipairs(status.conditions) do
   if condition.type == "Ready" then

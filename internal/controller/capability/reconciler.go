@@ -46,7 +46,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	next := base.DeepCopy()
 	reason, message := decide(next.Spec, resolved)
-	condition.SetReady(&next.Status.Conditions, next.Generation, metav1.NewTime(r.Clock()), reason, message)
+	now := metav1.NewTime(r.Clock())
+	condition.SetReady(&next.Status.Conditions, next.Generation, now, reason, message)
+	condition.SetStalled(&next.Status.Conditions, next.Generation, now,
+		reason == v1alpha1.ReasonInvalidSchema, reason, message)
 	next.Status.Dependencies = resolved.Dependencies()
 	next.Status.ObservedGeneration = next.Generation
 	return status.Write(ctx, r.Client, base, next)

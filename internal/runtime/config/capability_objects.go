@@ -191,8 +191,11 @@ func (r *Resolved) objectProblem(o *v1alpha1.Capability, use capability.Use) (re
 		return configProblem(use.ID, "the Capability has no configSchema")
 	}
 	if err := usableSchema(schema.Raw, MaxConfigSchemaBytes); err != nil {
-		return v1alpha1.ReasonInvalidSchema,
-			fmt.Sprintf("configSchema of Capability %q cannot be used: %v. Correct it.", o.Name, err)
+		reason := v1alpha1.ReasonCapabilityInvalid
+		if r.self == o {
+			reason = v1alpha1.ReasonInvalidSchema
+		}
+		return reason, fmt.Sprintf("configSchema of Capability %q cannot be used: %v. Correct it.", o.Name, err)
 	}
 	if r.self == o || r.blueprint != nil && r.blueprint.Capability == o.Name && use.Config == "" {
 		return "", ""

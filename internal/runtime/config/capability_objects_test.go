@@ -249,7 +249,7 @@ func TestACapabilityThatCannotBeUsedIsNamed(t *testing.T) {
 		"a schema that is none": {
 			naming("a"),
 			[]*v1alpha1.Capability{bundle("a", schema(`{"type":"array"}`))},
-			v1alpha1.ReasonInvalidSchema, `configSchema of Capability "a" cannot be used: `,
+			v1alpha1.ReasonCapabilityInvalid, `configSchema of Capability "a" cannot be used: `,
 			"Execution stopped because a capability cannot be used.",
 		},
 		"a hook that cannot run": {
@@ -354,7 +354,7 @@ func TestTheLongTextsOfACapabilityAreLeftOutOfCaches(t *testing.T) {
 	}
 	r := resolvedFrom(t, bundled(v1alpha1.ConfigLayer{}, o), naming("a"))
 	reason, message := r.Problem()
-	if reason != v1alpha1.ReasonInvalidSchema || !strings.Contains(message, "more than 8192 bytes") {
+	if reason != v1alpha1.ReasonCapabilityInvalid || !strings.Contains(message, "more than 8192 bytes") {
 		t.Errorf("%s: %s", reason, message)
 	}
 }

@@ -12,8 +12,8 @@ import (
 //
 // CapabilityReference names a capability that a Session has.
 type CapabilityReferenceApplyConfiguration struct {
-	// builtin is the name of a capability that is part of the manager: current_time, session_file_system,
-	// stateless_todo_list, subagents or web_fetch.
+	// builtin is the name of a capability that is part of the manager, such as current_time. The condition Ready of an
+	// object that names an unknown one lists them all.
 	Builtin *string `json:"builtin,omitempty"`
 	// name of a Capability in the same namespace.
 	Name *string `json:"name,omitempty"`

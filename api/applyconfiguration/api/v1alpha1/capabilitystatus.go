@@ -12,7 +12,8 @@ import (
 // CapabilityStatus is the observed state of a Capability.
 type CapabilityStatusApplyConfiguration struct {
 	// conditions of the object. Ready is True when the capability can be used: all that it names is ready, its hooks and
-	// its files are valid, and it is not archived.
+	// its files are valid, and it is not archived. Stalled is True while its configSchema, or that of a blueprint, is
+	// invalid.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
