@@ -225,7 +225,8 @@ const (
 	ToolCallReasonNetworkAccessUnenforceable = "NetworkAccessUnenforceable"
 	// ToolCallReasonNoPod: the Job got no pod, and the cause is unknown.
 	ToolCallReasonNoPod = "NoPod"
-	// ToolCallReasonToolChanged: the Tool was changed or deleted after the call was planned.
+	// ToolCallReasonToolChanged: the Tool was changed or deleted after the call was planned, or an MCPServer has changed
+	// the tool since the model was shown it.
 	ToolCallReasonToolChanged = "ToolChanged"
 	// ToolCallReasonConnectionRequired: the tool needs a connection to a provider, which was not set up.
 	ToolCallReasonConnectionRequired = "ConnectionRequired"

@@ -275,7 +275,11 @@ func (run *Runner) amended(
 				arguments = background.Wrap(name, arguments)
 			}
 			planned.Arguments = arguments
-			*pinned = run.pinOne(t, c, planned, model.ToolCall{
+			now := c
+			if replaced(c, *pinned) {
+				now.Withheld = map[string]string{planned.Name: changedMeanwhile}
+			}
+			*pinned = run.pinOne(t, now, planned, model.ToolCall{
 				ProviderID: planned.ProviderID, Name: planned.Name, Arguments: arguments,
 			}, subAgentsBefore(t, next.ToolCalls[:i]))
 		}

@@ -81,6 +81,9 @@ func (run *Runner) pinOne(
 	if d == nil {
 		return refuse(v1alpha1.ToolCallReasonToolNotFound, "Tool definition not found: "+excerpt.Of(call.Name, 64))
 	}
+	if text := c.Withheld[d.Name]; text != "" {
+		return refuse(v1alpha1.ToolCallReasonToolChanged, text)
+	}
 	if len(call.Arguments) > tool.MaxArgumentsBytes {
 		return refuse(v1alpha1.ToolCallReasonArgumentsTooLarge, fmt.Sprintf(
 			"The arguments have %d bytes; a tool can be given at most %d. The tool was not executed. Call it again with less.",

@@ -85,9 +85,7 @@ func (run *Runner) ReasonAfter(
 	if err != nil {
 		return nil, err
 	}
-	if len(g.calls()) > 0 && !g.finalized {
-		g.pinned = g.context.Pin(view.Context, journal.MaxContextBytes)
-	}
+	c = g.hold(c, view.Context)
 	// They are large, and the response may be kept for a while.
 	g.prompt, g.context, c = nil, prompt.Context{}, onlyCalled(c, g.calls())
 	compose := func(ctx context.Context, turns map[string]journal.RecordedTurn) journal.Record {

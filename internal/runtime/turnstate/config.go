@@ -34,6 +34,9 @@ type Config struct {
 	Fallbacks []*v1alpha1.Model
 	// Tools are the definitions of the tools that the model may call.
 	Tools definition.Set
+	// Withheld has the tools whose calls in a response are refused, with the error for the model: it was shown another
+	// definition.
+	Withheld map[string]string
 	// Texts reads the texts that are left out of the system prompt, the initial files, the Tools and the Models. Not
 	// needed if all are whole.
 	Texts Texts
