@@ -103,6 +103,13 @@ func (r *Attempt) begin() bool {
 	return first
 }
 
+// hasBegun reports whether the request may have been sent.
+func (r *Attempt) hasBegun() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.begun
+}
+
 // end keeps the outcome until it is in the journal.
 func (r *Attempt) end(outcome tool.Outcome) {
 	r.mu.Lock()
@@ -224,7 +231,7 @@ func (run *Runner) once(ctx context.Context, t turnstate.Turn, c Call, w executo
 		switch {
 		case can:
 			made, defect, err = run.attempt(ctx, c, resumed)
-		case w.Refused != nil || state.begin():
+		case w.Refused != nil && !state.hasBegun() || w.Refused == nil && state.begin():
 			made, defect, err = run.attempt(ctx, c, w)
 		}
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -139,5 +141,58 @@ func TestATaskIsCancelledWithItsTurn(t *testing.T) {
 	}
 	if _, _, cancelled := s.Counts(); cancelled != 1 {
 		t.Errorf("the task was cancelled %d times", cancelled)
+	}
+}
+
+// Rules: DUR-01, MCP-02.
+func TestACallThatWasSentIsNotCalledNotExecuted(t *testing.T) {
+	s := site.NewTasks(t)
+	turn, c := tasked(s, v1alpha1.SideEffectAtMostOnce)
+	c.Attempt = NewAttempt(&Line{})
+	run := newBench(t).reaching(s.Site)
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := run.CarryOut(ctx, turn, c)
+		done <- err
+	}()
+	inProgress(t, s, 1)
+	end()
+	if err := <-done; err == nil {
+		t.Fatal("a call whose task continues has ended")
+	}
+	c.Definition = nil
+	got, err := run.CarryOut(t.Context(), turn, c)
+	if err != nil || got.Outcome.State != v1alpha1.ToolCallStateUnknown {
+		t.Errorf("the same process continues after its MCPServer was changed: %+v, %v", got.Outcome, err)
+	}
+}
+
+// Rules: MCP-02.
+func TestTheIDOfATaskHasNoSecret(t *testing.T) {
+	const key = "s3cr3t-of-the-task"
+	s := site.NewTasks(t)
+	s.Name("task-" + key)
+	turn, c := tasked(s, v1alpha1.SideEffectAtMostOnce)
+	server := c.Definition.Remote().Server.DeepCopy()
+	server.Spec.Headers = []v1alpha1.HTTPHeader{
+		{Name: "Authorization", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "a", Key: "b"}},
+	}
+	definition.SetDiscovered(&server.Status, &server.Spec)
+	c.Definition = definition.OfServer(server).Find(c.Call.Name)
+	c.Definition.Pin(&c.Call)
+	c.Attempt = NewAttempt(&Line{})
+	store := memory.New()
+	run := onStore(t, store).reaching(s.Site)
+	run.Secrets = func(context.Context, string, string) (*corev1.Secret, error) {
+		return &corev1.Secret{Data: map[string][]byte{"b": []byte("Bearer " + key)}}, nil
+	}
+	got, err := run.CarryOut(t.Context(), turn, c)
+	if err != nil || got.Outcome.State != v1alpha1.ToolCallStateUnknown ||
+		got.Outcome.Reason != v1alpha1.ToolCallReasonTaskLost {
+		t.Errorf("the call ends with %+v, %v", got.Outcome, err)
+	}
+	if _, asked, cancelled := s.Counts(); asked != 0 || cancelled != 1 {
+		t.Errorf("the server was asked for the task %d times, and to cancel it %d times", asked, cancelled)
 	}
 }

@@ -209,7 +209,7 @@ type Result struct {
 	Asked *Asked
 	// Connection is the provider that the tool needs a connection to, with IsError; empty for none.
 	Connection string
-	// Task is what the call has become instead; nil if it has ended.
+	// Task is what the call has become instead; nil if it has ended. A task without an id cannot be followed.
 	Task *Task
 }
 

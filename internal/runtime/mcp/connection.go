@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 
@@ -102,10 +101,23 @@ func (c *connection) callTool(ctx context.Context, r Request) (*Result, error) {
 	if answer.NeedsInput() {
 		return &Result{Asked: askedOf(answer)}, nil
 	}
-	if task, made := x.creation(); made && task == nil {
-		return nil, &Error{Called: true, Answered: true, cause: errors.New("invalid task")}
-	} else if made {
+	switch task, made := x.creation(); {
+	case task != nil:
 		return &Result{Task: task}, nil
+	case made, x.seen != nil && isTask(answer):
+		return &Result{Task: &Task{Status: TaskWorking}}, nil
 	}
 	return &Result{Text: textOf(answer), IsError: answer.IsError, Connection: connectionOf(answer)}, nil
+}
+
+// isTask reports whether a result only says that the call has become a task. The SDK shows that in its JSON alone.
+func isTask(answer *sdk.CallToolResult) bool {
+	if len(answer.Content) > 0 || answer.StructuredContent != nil {
+		return false
+	}
+	raw, err := json.Marshal(answer)
+	var kind struct {
+		ResultType string `json:"resultType"`
+	}
+	return err == nil && json.Unmarshal(raw, &kind) == nil && kind.ResultType == "task"
 }

@@ -20,7 +20,12 @@ type Tasks struct {
 	// made is how many tasks there are, and forgotten whether the server has lost them.
 	made      int
 	forgotten bool
-	end       string
+	// name begins the ids of tasks.
+	name string
+	end  string
+	// of counts how often each task was asked for, and after is how often it must be before it ends.
+	of        map[string]int
+	after     int
 	asked     int
 	cancelled int
 }
@@ -28,9 +33,26 @@ type Tasks struct {
 // NewTasks starts a Tasks server, which ends with the test.
 func NewTasks(t testing.TB) *Tasks {
 	t.Helper()
-	s := &Tasks{next: MCPHandler(Stateless, Echo("echo"))}
-	s.Site = New(t, s.respond)
+	s := TaskHandler()
+	s.Site = New(t, s.ServeHTTP)
 	return s
+}
+
+// TaskHandler returns Tasks that another server serves.
+func TaskHandler() *Tasks { return &Tasks{next: MCPHandler(Stateless, Echo("echo")), name: "task"} }
+
+// EndAfter lets each task be in a state once it was asked for so many times.
+func (s *Tasks) EndAfter(times int, state string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of, s.after, s.end = map[string]int{}, times, state
+}
+
+// Name lets the ids of tasks begin with a text.
+func (s *Tasks) Name(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.name = name
 }
 
 // End lets the tasks be in a state: the members of a task that follow its id.
@@ -54,7 +76,8 @@ func (s *Tasks) Counts() (made, asked, cancelled int) {
 	return s.made, s.asked, s.cancelled
 }
 
-func (s *Tasks) respond(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP implements http.Handler.
+func (s *Tasks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -83,17 +106,20 @@ func (s *Tasks) respond(w http.ResponseWriter, r *http.Request) {
 		answer = `"error":{"code":-32021,"message":"tasks are required"}`
 	case m.Method == "tools/call":
 		s.made++
-		answer = fmt.Sprintf(`"result":{"resultType":"task","taskId":"task-%d","status":"working","ttlMs":null,`+
-			`"createdAt":"2026-11-01T12:00:00Z","lastUpdatedAt":"2026-11-01T12:00:00Z","pollIntervalMs":1}`, s.made)
+		answer = fmt.Sprintf(`"result":{"resultType":"task","taskId":"%s-%d","status":"working","ttlMs":null,`+
+			`"createdAt":"2026-11-01T12:00:00Z","lastUpdatedAt":"2026-11-01T12:00:00Z","pollIntervalMs":1}`, s.name, s.made)
 	case r.Header.Get("Mcp-Name") != m.Params.TaskID || r.Header.Get("Mcp-Method") != m.Method || s.forgotten:
 	case m.Method == "tasks/cancel":
 		s.cancelled++
 		answer = `"result":{"resultType":"complete"}`
-	case s.end != "":
+	case s.end != "" && s.of[m.Params.TaskID]+1 >= s.after:
 		s.asked++
 		answer = fmt.Sprintf(`"result":{"resultType":"complete","taskId":%q,%s}`, m.Params.TaskID, s.end)
 	default:
 		s.asked++
+		if s.of != nil {
+			s.of[m.Params.TaskID]++
+		}
 		answer = fmt.Sprintf(`"result":{"resultType":"complete","taskId":%q,"status":"working","pollIntervalMs":1}`,
 			m.Params.TaskID)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
@@ -35,7 +36,20 @@ type follower struct {
 // begin follows a task that was just made.
 func (f follower) begin(ctx context.Context, made *mcp.Task) (tool.Outcome, error) {
 	task := executor.Task{ID: made.ID, Until: f.process.Clock().Add(maxTask)}
+	if task.ID == "" {
+		return f.lost("its server has made a task of it that cannot be followed"), nil
+	}
+	if credential.RedactText(task.ID, f.server.Secret) != task.ID {
+		// The journal would show it.
+		f.cancel(ctx, task)
+		return f.lost("the id of its task has the value of a Secret"), nil
+	}
 	return f.follow(ctx, task, made.Pause, f.call.KeepTask == nil)
+}
+
+// lost is the outcome of a call whose task continues unseen, if it does.
+func (f follower) lost(why string) tool.Outcome {
+	return tool.AfterStart(tool.Interrupted(f.call.Call, v1alpha1.ToolCallReasonTaskLost, why))
 }
 
 // resume follows a task that the journal has.
@@ -65,8 +79,7 @@ func (f follower) follow(
 		case ctx.Err() != nil:
 			return f.interrupted(ctx, task)
 		case errors.Is(err, mcp.ErrTaskUnknown):
-			return tool.AfterStart(tool.Interrupted(f.call.Call, v1alpha1.ToolCallReasonTaskLost,
-				"the server does not know the task of the call any more")), nil
+			return f.lost("the server does not know the task of the call any more"), nil
 		case err != nil:
 			pause = 2 * bounded(pause)
 		case state.Status == mcp.TaskWorking:
