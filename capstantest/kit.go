@@ -22,8 +22,10 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/config/crd"
 	"github.com/capstan-dev/capstan/internal/controller"
+	"github.com/capstan-dev/capstan/internal/controller/identitykeys"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
+	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
@@ -63,6 +65,9 @@ type Options struct {
 	// EgressRoots are the certificates that HTTP tools and requests to model providers trust servers by. Default: those
 	// of the system.
 	EgressRoots *x509.CertPool
+	// IdentityNamespace has the Secret and the ConfigMap capstan-identity-keys, with which the tokens of MCPServers with
+	// the identity AgentToken are signed. Empty: none are signed.
+	IdentityNamespace string
 	// NoJobPlayer leaves Jobs alone, for an environment where another kit plays them already.
 	NoJobPlayer bool
 }
@@ -166,6 +171,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		Models:         o.models(),
 		Egress:         egress.New(egress.Options{Allow: o.EgressAllow, Roots: o.EgressRoots}),
 		Scripts:        bash.InProcess{},
+		Identity:       o.signer(mgr),
 		Clock:          o.Clock.Now,
 		Jumps: func(lookAgain func(context.Context) error) {
 			// It fails if the kit has been stopped, and then there is no waiter any more.
@@ -181,6 +187,20 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		}
 	}
 	return k.run(ctx, mgr)
+}
+
+// signer signs identity tokens; nil for none.
+func (o Options) signer(mgr ctrl.Manager) *identity.Signer {
+	if o.IdentityNamespace == "" {
+		return nil
+	}
+	return &identity.Signer{
+		Keys: &identitykeys.Store{
+			Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: o.IdentityNamespace,
+			Issuer: identity.DefaultIssuer, Clock: o.Clock.Now,
+		},
+		Clock: o.Clock.Now,
+	}
 }
 
 // newManager returns the manager that the controllers run in, for all namespaces or for those given.

@@ -4,6 +4,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// MCPIdentity is how requests to an MCPServer show which agent sends them.
+// +kubebuilder:validation:Enum=None;AgentToken
+type MCPIdentity string
+
+const (
+	// MCPIdentityNone sends no token.
+	MCPIdentityNone MCPIdentity = "None"
+	// MCPIdentityAgentToken sends a token that the manager signs.
+	MCPIdentityAgentToken MCPIdentity = "AgentToken"
+)
+
 // MCPToolPattern matches tools of an MCPServer: the name of a tool, or the beginning of names and a `*`.
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=128
@@ -60,6 +71,7 @@ type MCPToolRule struct {
 }
 
 // MCPServerSpec is a server of the Model Context Protocol and how its tools are used.
+// +kubebuilder:validation:XValidation:rule="!has(self.identity) || self.identity == 'None' || !has(self.headers) || self.headers.all(h, h.name.lowerAscii() != 'authorization')",message="the identity AgentToken sets the header Authorization. Leave it out of headers."
 type MCPServerSpec struct {
 	// url of the server's endpoint for streamable HTTP: https, without user, password and fragment. Only public addresses
 	// are reached, and addresses that the operator of the manager has allowed. Redirects are not followed.
@@ -77,6 +89,11 @@ type MCPServerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(h, self.exists_one(o, o.name.lowerAscii() == h.name.lowerAscii()))",message="header names must be unique, regardless of case."
 	// +kubebuilder:validation:XValidation:rule="self.all(h, !h.name.lowerAscii().startsWith('mcp-') && !(h.name.lowerAscii() in ['accept', 'content-type', 'last-event-id']))",message="Accept, Content-Type, Last-Event-ID and headers that begin with Mcp- are set by the runtime. Leave them out."
 	Headers []HTTPHeader `json:"headers,omitempty"`
+	// identity is None (default) or AgentToken: each request has an Authorization header with a token, signed by the
+	// manager, that names the namespace, the Agent, the Harness and the Session, and is valid for this url and for 5
+	// minutes. The server verifies it with the key set in ConfigMap capstan-identity-keys of the manager's namespace.
+	// +optional
+	Identity MCPIdentity `json:"identity,omitempty"`
 	// timeout of one call of a tool, and of one discovery, up to the end of the response, 1s to 15m. A discovery takes at
 	// most 30s. Default 30s.
 	// +optional
@@ -143,8 +160,8 @@ type MCPServerStatus struct {
 	// lastDiscoveryTime is the time of the last discovery that has succeeded.
 	// +optional
 	LastDiscoveryTime *metav1.Time `json:"lastDiscoveryTime,omitempty"`
-	// discoveredConnection is the start of the SHA-256 of the url and the headers of the spec that the tools were
-	// discovered with. While it is not that of the spec, calls of the tools wait, and so do Turns before they begin.
+	// discoveredConnection is the start of the SHA-256 of the url, the headers and the identity of the spec that the
+	// tools were discovered with. While it is not that of the spec, calls of the tools wait, and so do Turns before they begin.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	DiscoveredConnection string `json:"discoveredConnection,omitempty"`

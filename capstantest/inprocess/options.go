@@ -1,12 +1,14 @@
 package inprocess
 
 import (
+	"crypto/ecdsa"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/clock"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
@@ -40,6 +43,7 @@ type builder struct {
 	tools          map[string]JobRunner
 	otherTools     JobRunner
 	egress         egress.Options
+	identity       *identity.Signer
 	withoutPauses  bool
 	defaultSession string
 	log            *slog.Logger
@@ -233,6 +237,21 @@ func WithEgressAllow(ranges ...netip.Prefix) Option {
 func WithEgressRoots(roots *x509.CertPool) Option {
 	return func(b *builder) error {
 		b.egress.Roots = roots
+		return nil
+	}
+}
+
+// WithIdentityKey signs the tokens of MCPServers with the identity AgentToken, with a key of the curve P-256 and an
+// issuer. Default: none are signed, and such an MCPServer cannot be used.
+func WithIdentityKey(issuer string, key *ecdsa.PrivateKey) Option {
+	return func(b *builder) error {
+		of, err := identity.NewKey(key, b.clock.Now())
+		if err != nil {
+			return fmt.Errorf("WithIdentityKey: %w", err)
+		}
+		b.identity = &identity.Signer{
+			Keys: identity.Fixed{Key: of}, Issuer: issuer, Clock: func() time.Time { return b.clock.Now() },
+		}
 		return nil
 	}
 }

@@ -105,7 +105,7 @@ func (b *builder) build(ctx context.Context) error {
 	}
 	b.objects.checkKey = b.steps.CheckKey
 	b.objects.servers.discover = discovery.Discoverer{
-		Egress: b.steps.Egress, Secrets: b.steps.Secrets, Schemas: b.objects.schemas,
+		Egress: b.steps.Egress, Secrets: b.steps.Secrets, Schemas: b.objects.schemas, Identity: b.identity,
 	}.Discover
 	for _, add := range b.later {
 		if err := add(); err != nil {
@@ -192,7 +192,7 @@ func (b *builder) newSteps() (*step.Runner, error) {
 			Clock:   now,
 			Egress:  client,
 			Clients: mcp.NewClients(client, mcp.ClientsOptions{Idle: keepClients}),
-			Secrets: secrets,
+			Secrets: secrets, Identity: b.identity,
 		},
 		Options: modelcall.Options{
 			Models: b.models,

@@ -26,6 +26,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/controller/apiserver"
+	"github.com/capstan-dev/capstan/internal/controller/identitykeys"
 	"github.com/capstan-dev/capstan/internal/controller/leader"
 	"github.com/capstan-dev/capstan/internal/controller/podlog"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
@@ -34,6 +35,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
+	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
 	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
@@ -112,6 +114,7 @@ func run(ctx context.Context, o options) error {
 	if o.controllers.Policies, err = verified(ctx, mgr); err != nil {
 		return err
 	}
+	o.controllers.Identity = signer(mgr, o.issuer)
 	if err := controller.Setup(ctx, mgr, o.controllers); err != nil {
 		return err
 	}
@@ -208,6 +211,20 @@ func verified(ctx context.Context, mgr ctrl.Manager) (*policies.Verifier, error)
 		return nil, fmt.Errorf("adding the readiness check of the policies: %w", err)
 	}
 	return v, nil
+}
+
+// signer signs identity tokens with the keys in the namespace of the manager. Outside of a pod there are none.
+func signer(mgr ctrl.Manager, issuer string) *identity.Signer {
+	self, ok := leader.Self(os.Getenv)
+	if !ok {
+		return nil
+	}
+	return &identity.Signer{
+		Keys: &identitykeys.Store{
+			Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: self.Pod.Namespace, Issuer: issuer, Clock: time.Now,
+		},
+		Issuer: issuer, Clock: time.Now,
+	}
 }
 
 // awayFromAPIServer keeps the requests that are sent for others away from the API server, from the start on.

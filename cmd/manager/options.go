@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
+	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 )
@@ -49,6 +50,7 @@ type options struct {
 	metricsCerts   string
 	version        bool
 	scripts        int
+	issuer         string
 	// memory is what the process may use; 0 for no limit.
 	memory int64
 }
@@ -100,6 +102,9 @@ func (o *options) bindTools(flags *flag.FlagSet) {
 	flags.Func("egress-deny-cidr",
 		"Deny HTTP tools and model calls connections to this CIDR, even if its addresses are public or allowed. May "+
 			"be repeated. The addresses of the API server are always denied.", into(&o.egressDeny))
+	flags.StringVar(&o.issuer, "identity-issuer", identity.DefaultIssuer,
+		"Sign the tokens of MCPServers with the identity AgentToken under this issuer, such as the URL where the key set "+
+			"is published.")
 	flags.StringVar(&o.controllers.Launcher.Image, "launcher-image", "",
 		"Run tools with the launcher of this image. Required.")
 	flags.StringVar(

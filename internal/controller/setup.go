@@ -40,6 +40,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/check"
+	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
@@ -127,6 +128,8 @@ type Options struct {
 	Egress *egress.Client
 	// Scripts runs hooks that are scripts. Default: none can run.
 	Scripts bash.Processes
+	// Identity signs the tokens by which MCPServers recognize agents. Default: none are signed.
+	Identity *identity.Signer
 	// Policies verifies that the admission policies of the installation are in force. Default: they are assumed to be.
 	Policies *policies.Verifier
 	// Clock returns the current time. Default: the real one.
@@ -319,6 +322,7 @@ func (o Options) servers(
 		Clients: steps.Clients,
 		Discoverer: discovery.Discoverer{
 			Egress: o.Egress, Secrets: steps.Secrets, Schemas: steps.Validator, Account: steps.Account,
+			Identity: o.Identity,
 		},
 	}
 	r.Discoverer.Listeners = mcp.NewListeners(o.Egress, mcp.ListenersOptions{Noticed: r.Noticed})
@@ -466,7 +470,7 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner
 			Egress:  o.Egress,
 			Clients: mcp.NewClients(o.Egress, mcp.ClientsOptions{}),
 			Records: o.records(mgr.GetClient()),
-			Secrets: secrets,
+			Secrets: secrets, Identity: o.Identity,
 		},
 		Options: modelcall.Options{
 			Models: o.Models, CallLimit: o.ModelCallLimit, OnFirstToken: turn.ObserveFirstToken,

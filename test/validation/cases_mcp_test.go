@@ -19,7 +19,8 @@ const (
 	serverSame     = "spec.headers rule header names must be unique, regardless of case."
 	serverReserved = "spec.headers rule Accept, Content-Type, Last-Event-ID and headers that begin with Mcp- are set by " +
 		"the runtime. Leave them out."
-	serverOwn = "spec.headers[].name rule this header is set by the runtime, or says how the request is sent. " +
+	serverIdentity = "spec rule the identity AgentToken sets the header Authorization. Leave it out of headers."
+	serverOwn      = "spec.headers[].name rule this header is set by the runtime, or says how the request is sent. " +
 		"Leave it out."
 	serverEither   = "spec.headers[] rule exactly one of value and secretKeyRef must be set."
 	serverApproval = "spec.tools[] rule approvalTimeout is for tools with the policy RequiresApproval."
@@ -39,6 +40,20 @@ var serverCases = []ruleCase{
 	{rule: serverNotHTTPS, accepted: at("https://192.0.2.1"), rejected: at("https:///mcp")},
 	{rule: serverUser, accepted: at("https://example.org/@ann"), rejected: at("https://ann@example.org")},
 	{rule: serverFragment, accepted: at("https://example.org/%23"), rejected: at("https://example.org/#top")},
+	{
+		rule:     serverIdentity,
+		accepted: served(`identity: AgentToken, headers: [{name: X-Authorization, value: a}]`),
+		rejected: served(`identity: AgentToken, headers: [{name: authorization, value: a}]`),
+	},
+	{
+		rule:     serverIdentity,
+		accepted: served(`identity: None, headers: [{name: Authorization, value: a}]`),
+		rejected: served(`identity: AgentToken, headers: [{name: X-A, value: a}, {name: AUTHORIZATION, value: a}]`),
+	},
+	{
+		rule: "spec.identity enum", accepted: served(`identity: AgentToken`), rejected: served(`identity: Token`),
+		message: "spec.identity: Unsupported value",
+	},
 	{
 		rule:     "spec.headers[] required name",
 		accepted: served(`headers: [{name: X-A, value: a}]`),

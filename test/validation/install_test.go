@@ -140,21 +140,58 @@ var _ = Describe("The install", Ordered, func() {
 		Expect(clusterBindings.Items).To(HaveLen(2))
 		bindings := &rbacv1.RoleBindingList{}
 		Expect(api.List(ctx, bindings, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
-		Expect(bindings.Items).To(HaveLen(1))
+		Expect(bindings.Items).To(HaveLen(3))
 
 		subject := rbacv1.Subject{Kind: "ServiceAccount", Name: "capstan-manager", Namespace: systemNamespace}
 		for _, binding := range clusterBindings.Items {
 			Expect(binding.Subjects).To(ConsistOf(subject))
 			Expect(api.Get(ctx, client.ObjectKey{Name: binding.RoleRef.Name}, &rbacv1.ClusterRole{})).To(Succeed())
 		}
-		Expect(bindings.Items[0].Subjects).To(ConsistOf(subject))
-		Expect(
-			api.Get(
-				ctx,
-				client.ObjectKey{Namespace: bindings.Items[0].Namespace, Name: bindings.Items[0].RoleRef.Name},
-				&rbacv1.Role{},
-			),
-		).To(Succeed())
+		for _, binding := range bindings.Items {
+			Expect(binding.Namespace).To(Equal(systemNamespace))
+			role := client.ObjectKey{Namespace: binding.Namespace, Name: binding.RoleRef.Name}
+			Expect(api.Get(ctx, role, &rbacv1.Role{})).To(Succeed())
+			if binding.Name == "capstan-identity-key-set" {
+				continue // It is for those who verify tokens, as the next spec checks.
+			}
+			Expect(binding.Subjects).To(ConsistOf(subject))
+		}
+	})
+
+	It("lets the manager change the keys of identity tokens, and others read the key set alone", func(ctx context.Context) {
+		const keys = "capstan-identity-keys"
+		named := client.ObjectKey{Namespace: systemNamespace, Name: keys}
+		secret, published := &corev1.Secret{}, &corev1.ConfigMap{}
+		Expect(api.Get(ctx, named, secret)).To(Succeed())
+		Expect(secret.Data).To(BeEmpty())
+		Expect(api.Get(ctx, named, published)).To(Succeed())
+		for _, may := range []struct {
+			user, verb, resource, name string
+			allowed                    bool
+		}{
+			{managerUser, "get", "secrets", keys, true},
+			{managerUser, "update", "secrets", keys, true},
+			{managerUser, "update", "configmaps", keys, true},
+			{managerUser, "get", "secrets", "other", false},
+			{managerUser, "update", "configmaps", "other", false},
+			{managerUser, "create", "secrets", "", false},
+			{managerUser, "delete", "secrets", keys, false},
+			{managerUser, "patch", "secrets", keys, false},
+			{managerUser, "list", "secrets", "", false},
+			{"ann", "get", "configmaps", keys, true},
+			{"ann", "update", "configmaps", keys, false},
+			{"ann", "get", "configmaps", "other", false},
+			{"ann", "get", "secrets", keys, false},
+		} {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: may.user, Groups: []string{"system:authenticated"},
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: systemNamespace, Verb: may.verb, Resource: may.resource, Name: may.name,
+				},
+			}}
+			Expect(api.Create(ctx, review)).To(Succeed())
+			Expect(review.Status.Allowed).To(Equal(may.allowed), "%+v", may)
+		}
 	})
 
 	It("grants the manager no permission by wildcard", func(ctx context.Context) {

@@ -317,6 +317,7 @@ var specimens = []specimen{
   url: https://mcp.example.org/open
   headers:
   - {name: X-Team, value: a}
+  identity: AgentToken
   timeout: 30s
   refreshInterval: 10m0s
 `},

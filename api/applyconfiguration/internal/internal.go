@@ -917,6 +917,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.MCPIdentity
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.MCPServer
   map:
     fields:
@@ -948,6 +950,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: identity
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.MCPIdentity
     - name: refreshInterval
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration

@@ -10,7 +10,7 @@ import (
 // withoutEscaped removes values from a text that is, or contains, JSON in which any of their characters are escaped:
 // who reads the JSON has the values again. A server may escape what need not be, and some always escape slashes.
 func withoutEscaped(text string, values []string) string {
-	if !strings.Contains(text, `\u00`) && !strings.Contains(text, `\/`) {
+	if !escapes(text) {
 		return text
 	}
 	plain, starts := unescaped(text)
@@ -43,6 +43,9 @@ func withoutEscaped(text string, values []string) string {
 	left.WriteString(text[end:])
 	return left.String()
 }
+
+// escapes reports whether a text may have escapes of JSON for printable characters.
+func escapes(text string) bool { return strings.Contains(text, `\u00`) || strings.Contains(text, `\/`) }
 
 // unescaped returns a text with the characters that escapes of JSON stand for, as far as they are ASCII, and where each
 // byte of it begins in the text, with the end of the text as the last one.

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/capstan-dev/capstan/internal/runtime/identity"
 )
 
 const (
@@ -18,9 +20,10 @@ func Redact(body []byte, secret http.Header) []byte {
 	return []byte(RedactText(string(body), secret))
 }
 
-// RedactText removes the values of secret headers from a text. It must be called before the text is cut: the beginning
-// of a value is not found.
+// RedactText removes the values of secret headers from a text, and all identity tokens. It must be called before the
+// text is cut: the beginning of a value is not found.
 func RedactText(text string, secret http.Header) string {
+	text = withoutTokens(text)
 	var values, forms []string
 	for _, all := range secret {
 		for _, value := range all {
@@ -42,6 +45,35 @@ func RedactText(text string, secret http.Header) string {
 		pairs = append(pairs, form, redacted)
 	}
 	return strings.NewReplacer(pairs...).Replace(withoutEscaped(text, values))
+}
+
+// withoutTokens removes identity tokens, however JSON writes them: a server may return the token of any request.
+func withoutTokens(text string) string {
+	text = without(text, identity.Find(text))
+	if !escapes(text) {
+		return text
+	}
+	plain, starts := unescaped(text)
+	found := identity.Find(plain)
+	for _, place := range found {
+		place[0], place[1] = starts[place[0]], starts[place[1]]
+	}
+	return without(text, found)
+}
+
+// without removes places from a text, which are pairs of indices in ascending order.
+func without(text string, places [][]int) string {
+	if len(places) == 0 {
+		return text
+	}
+	var left strings.Builder
+	end := 0
+	for _, place := range places {
+		left.WriteString(text[end:place[0]] + redacted)
+		end = place[1]
+	}
+	left.WriteString(text[end:])
+	return left.String()
 }
 
 // hidden returns what is removed of a secret: all of it, and it without its scheme, such as Bearer.

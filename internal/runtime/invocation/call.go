@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
@@ -38,6 +39,8 @@ type Runner struct {
 	Clients *mcp.Clients
 	// Secrets reads the Secrets for headers of HTTP tools.
 	Secrets credential.Reader
+	// Identity signs the identity tokens of agents; nil where none are signed.
+	Identity *identity.Signer
 	// Records has the stores of Sessions, such as their files; nil for none.
 	Records record.Store
 	// Tasks runs the background tasks of Sessions; nil where none run.

@@ -29,7 +29,7 @@ var inProcess = map[v1alpha1.ToolExecutor]executor.Executor{
 func (run *Runner) process() executor.Process {
 	return executor.Process{
 		Clock: run.Clock, Egress: run.Egress, Clients: run.Clients, Secrets: run.Secrets, Account: run.Account,
-		Records: run.Records, Tasks: run.Tasks,
+		Records: run.Records, Tasks: run.Tasks, Identity: run.Identity,
 	}
 }
 
@@ -49,6 +49,8 @@ func (run *Runner) prepare(
 		KeepTask:    keepTask,
 		Session:     t.Session,
 		Turn:        t.Ref,
+		Harness:     t.Harness,
+		Agent:       t.Agent,
 		SubmittedBy: t.SubmittedBy,
 		Origin:      t.Origin,
 		Locale:      t.Locale,

@@ -34,6 +34,9 @@ type Server struct {
 	URL string
 	// Header of all requests, and Secret the part of it that must not be shown to anybody else.
 	Header, Secret http.Header
+	// Token returns the identity token of a request; nil for requests without one. About is who the tokens are about.
+	Token func(context.Context) (string, error)
+	About string
 }
 
 // Tool is a tool as a server lists it.

@@ -109,6 +109,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		x.note(call, nil, err)
 		return nil, err
 	}
+	if err := t.identify(r); err != nil {
+		closeBody(r)
+		x.note(call, nil, err)
+		return nil, err
+	}
 	answer, err := t.next(x).RoundTrip(r)
 	x.note(call, answer, err)
 	if err == nil {
@@ -118,6 +123,24 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.Body = &observed{ReadCloser: answer.Body, exchange: x}
 	}
 	return answer, err
+}
+
+// identify adds the identity token to a request, if the server gets one. Each request has one of its own, which does not
+// leave for another host than that of the server.
+func (t *transport) identify(r *http.Request) error {
+	if t.server.Token == nil {
+		return nil
+	}
+	failure := &egress.Error{Reason: egress.ReasonUnreachable, Text: "the identity token of the agent cannot be signed"}
+	if r.URL.Scheme != "https" || r.URL.Host != hostOf(t.server.URL) {
+		return failure
+	}
+	token, err := t.server.Token(r.Context())
+	if err != nil {
+		return failure
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	return nil
 }
 
 // next sends a request of an exchange. A response that was interrupted is continued by further requests.

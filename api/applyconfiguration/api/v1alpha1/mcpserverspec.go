@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -16,6 +17,10 @@ type MCPServerSpecApplyConfiguration struct {
 	URL *string `json:"url,omitempty"`
 	// headers of every request to the server. Those of the protocol are reserved for the runtime.
 	Headers []HTTPHeaderApplyConfiguration `json:"headers,omitempty"`
+	// identity is None (default) or AgentToken: each request has an Authorization header with a token, signed by the
+	// manager, that names the namespace, the Agent, the Harness and the Session, and is valid for this url and for 5
+	// minutes. The server verifies it with the key set in ConfigMap capstan-identity-keys of the manager's namespace.
+	Identity *apiv1alpha1.MCPIdentity `json:"identity,omitempty"`
 	// timeout of one call of a tool, and of one discovery, up to the end of the response, 1s to 15m. A discovery takes at
 	// most 30s. Default 30s.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
@@ -52,6 +57,14 @@ func (b *MCPServerSpecApplyConfiguration) WithHeaders(values ...*HTTPHeaderApply
 		}
 		b.Headers = append(b.Headers, *values[i])
 	}
+	return b
+}
+
+// WithIdentity sets the Identity field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Identity field is set to the value of the last call.
+func (b *MCPServerSpecApplyConfiguration) WithIdentity(value apiv1alpha1.MCPIdentity) *MCPServerSpecApplyConfiguration {
+	b.Identity = &value
 	return b
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
@@ -47,6 +48,8 @@ type Process struct {
 	Clients *mcp.Clients
 	// Secrets reads the Secrets that tools refer to.
 	Secrets credential.Reader
+	// Identity signs the identity tokens of agents; nil where none are signed.
+	Identity *identity.Signer
 	// Records has the stores of Sessions; nil for none.
 	Records record.Store
 	// Tasks runs background tasks; nil where none run.
@@ -70,6 +73,8 @@ type Call struct {
 	// Session and Turn that the call belongs to.
 	Session journal.Session
 	Turn    v1alpha1.JournalTurn
+	// Harness and Agent of the Session; Agent may be empty.
+	Harness, Agent string
 	// SubmittedBy is the user who sent the message of the Turn, Origin why the manager has created it, and Locale that of
 	// its response.
 	SubmittedBy string

@@ -8,6 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
+	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -28,14 +29,8 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	if remote == nil {
 		return executor.Changed(c.Call, httpcall.Abandoned()), nil
 	}
-	if missing := undiscovered(c.Call.Name, remote); missing != nil {
-		claimed, err := c.Claimed(ctx)
-		if err != nil {
-			return executor.Work{}, fmt.Errorf("looking for the claim of call %s: %w", c.Call.ID, err)
-		}
-		if !claimed {
-			return executor.Work{}, missing
-		}
+	if err := unlessClaimed(ctx, c, undiscovered(c.Call.Name, remote)); err != nil {
+		return executor.Work{}, err
 	}
 	spec := remote.Server.Spec
 	secrets, err := p.AwaitSecrets(ctx, c, spec.Headers, credential.OfMCPServer)
@@ -48,6 +43,15 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		return executor.Work{Refused: &refused, Abandoned: httpcall.Abandoned()}, nil
 	}
 	server := mcp.Server{URL: spec.URL, Header: plain, Secret: secret}
+	missing, err := p.Identify(ctx, &server, remote.Server, identity.Subject{
+		Agent: c.Agent, Harness: c.Harness, Session: c.Session.Name, SessionUID: c.Session.UID,
+	}, c.Call.Name)
+	if err == nil {
+		err = unlessClaimed(ctx, c, missing)
+	}
+	if err != nil {
+		return executor.Work{}, err
+	}
 	request := mcp.Request{
 		Tool: remote.Tool, Arguments: json.RawMessage(tool.ArgumentsOrEmpty(c.Arguments)),
 		Key: tool.RoundKey(c.Turn.UID, c.Call.ID, tool.InputRound(c.Call)), Permits: c.Network.Permits,
@@ -79,6 +83,22 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	return work, nil
 }
 
+// unlessClaimed returns what a call waits for as an error, if there is anything and the call is not claimed.
+func unlessClaimed(ctx context.Context, c executor.Call, missing *act.MissingSecret) error {
+	if missing == nil {
+		return nil
+	}
+	claimed, err := c.Claimed(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("looking for the claim of call %s: %w", c.Call.ID, err)
+	case claimed:
+		return nil
+	default:
+		return missing
+	}
+}
+
 // undiscovered returns what a call waits for if its tool was not discovered where the call would go; nil otherwise.
 func undiscovered(name string, remote *definition.Remote) *act.MissingSecret {
 	if remote.Current() {
@@ -102,5 +122,8 @@ func (Executor) MissingSecret(
 		return missing, nil
 	}
 	_, missing, err := p.ReadSecrets(ctx, namespace, d.Name, remote.Server.Spec.Headers, credential.OfMCPServer)
-	return missing, err
+	if missing != nil || err != nil || definition.ConnectionLeftOut(remote.Server) {
+		return missing, err
+	}
+	return p.Identify(ctx, &mcp.Server{}, remote.Server, identity.Subject{}, d.Name)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
+	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
@@ -31,6 +32,8 @@ type Discoverer struct {
 	Schemas readiness.SchemaChecker
 	// Listeners listen to the servers that send notices of changes; nil for none.
 	Listeners *mcp.Listeners
+	// Identity signs the tokens of requests; nil where none are signed.
+	Identity *identity.Signer
 	// Account is the user name of the process at the API server, for instructions in messages.
 	Account string
 }
@@ -95,7 +98,7 @@ func Subject(server *v1alpha1.MCPServer) mcp.Subject {
 // reach returns how a server is reached, or the finding that it cannot be.
 func (d Discoverer) reach(ctx context.Context, server *v1alpha1.MCPServer) (*mcp.Server, *Finding, error) {
 	spec := server.Spec
-	process := executor.Process{Secrets: d.Secrets, Account: d.Account}
+	process := executor.Process{Secrets: d.Secrets, Account: d.Account, Identity: d.Identity}
 	secrets, missing, err := process.ReadSecrets(ctx, server.Namespace, server.Name, spec.Headers, credential.OfMCPServer)
 	if err != nil {
 		return nil, nil, err
@@ -109,7 +112,15 @@ func (d Discoverer) reach(ctx context.Context, server *v1alpha1.MCPServer) (*mcp
 			Reason: v1alpha1.ReasonSecretUnusable, Message: "The server cannot be asked: " + why + ".",
 		}, nil
 	}
-	return &mcp.Server{URL: spec.URL, Header: plain, Secret: secret}, nil, nil
+	reach := &mcp.Server{URL: spec.URL, Header: plain, Secret: secret}
+	missing, err = process.Identify(ctx, reach, server, identity.Subject{}, server.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if missing != nil {
+		return nil, &Finding{Reason: missing.Reason, Message: missing.Problem + "."}, nil
+	}
+	return reach, nil, nil
 }
 
 // found returns the finding about the tools that a server has listed, which was sent secret.

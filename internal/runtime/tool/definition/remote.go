@@ -29,8 +29,8 @@ type Remote struct {
 	discovered string
 }
 
-// Current reports whether the definition comes from where a call goes now. After a change of the url or the headers of
-// the MCPServer it does not, until the tools are discovered again: another server may do something else under the name
+// Current reports whether the definition comes from where a call goes now. After a change of the url, the headers or the
+// identity of the MCPServer it does not, until the tools are discovered again: another server may do something else under the name
 // of the tool.
 func (r *Remote) Current() bool {
 	return r.discovered != "" && r.discovered == connectionDigest(&r.Server.Spec)
@@ -151,7 +151,11 @@ func connectionDigest(spec *v1alpha1.MCPServerSpec) string {
 		// The API server has decoded them. An empty digest matches no planned call.
 		return ""
 	}
-	return tool.Hash("mcp-connection", spec.URL, string(headers))[:digestDigits]
+	parts := []string{"mcp-connection", spec.URL, string(headers)}
+	if spec.Identity == v1alpha1.MCPIdentityAgentToken {
+		parts = append(parts, string(spec.Identity))
+	}
+	return tool.Hash(parts...)[:digestDigits]
 }
 
 // LeaveOutConnection drops the texts of a large MCPServer that only requests to it need. The digests of its definitions

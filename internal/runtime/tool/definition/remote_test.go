@@ -242,3 +242,19 @@ func TestTheTextsOfAToolOfAServerAreReadLater(t *testing.T) {
 		t.Errorf("the definition is %+v", whole)
 	}
 }
+
+// Rules: MCP-02.
+func TestACallIsPinnedToWhetherTheServerGetsATokenOfTheAgent(t *testing.T) {
+	server := searchServer("find")
+	SetDiscovered(&server.Status, &server.Spec)
+	var call v1alpha1.ToolCall
+	OfServer(server).Find("mcp_search__find").Pin(&call)
+	server.Spec.Identity = v1alpha1.MCPIdentityNone
+	if !Discovered(server) || !OfServer(server).Find("mcp_search__find").Holds(call) {
+		t.Error("the default by its name is another definition")
+	}
+	server.Spec.Identity = v1alpha1.MCPIdentityAgentToken
+	if Discovered(server) || OfServer(server).Find("mcp_search__find").Holds(call) {
+		t.Error("a call that was planned without a token is sent with one")
+	}
+}

@@ -1,0 +1,131 @@
+package identitykeys
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/internal/runtime/identity"
+)
+
+const (
+	// keyRing is the key of the Secret with the keys.
+	keyRing = "keys.json"
+	// keySet is the key of the ConfigMap with the JSON Web Key Set, and keyIssuer that with the issuer of the tokens.
+	keySet    = "jwks.json"
+	keyIssuer = "issuer"
+	// lookAgain is the time after which the keys are read again when a token is signed. A person may have removed them.
+	lookAgain = 5 * time.Minute
+)
+
+// Store has the keys of this installation. It reads and writes only when a token is signed, so that an installation
+// without tokens costs nothing. The objects are part of the installation: the manager may not create any.
+type Store struct {
+	// Live reads past the cache, which has no Secrets.
+	Live client.Reader
+	// Client writes.
+	Client client.Writer
+	// Namespace of the manager.
+	Namespace string
+	// Issuer of the tokens, for those who verify them.
+	Issuer string
+	// Clock returns the current time.
+	Clock func() time.Time
+
+	mu   sync.Mutex
+	ring identity.Ring
+	next time.Time
+}
+
+var _ identity.Keys = &Store{}
+
+// Signing implements identity.Keys. A key signs only after its public part was published.
+func (s *Store) Signing(ctx context.Context) (*identity.Key, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.Clock()
+	if now.Before(s.next) {
+		return s.ring.Signing(now), nil
+	}
+	ring, err := s.rotated(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.publish(ctx, ring); err != nil {
+		return nil, err
+	}
+	s.ring, s.next = ring, now.Add(lookAgain)
+	return ring.Signing(now), nil
+}
+
+// rotated returns the keys in the Secret, after those that are due are made and stored.
+func (s *Store) rotated(ctx context.Context, now time.Time) (identity.Ring, error) {
+	secret := &corev1.Secret{}
+	if err := s.get(ctx, secret); err != nil {
+		return nil, err
+	}
+	var ring identity.Ring
+	if raw := secret.Data[keyRing]; len(raw) > 0 {
+		var err error
+		if ring, err = identity.Decode(raw); err != nil {
+			return nil, fmt.Errorf("%w: Secret %s: %w", identity.ErrNoKeys, identity.KeysName, err)
+		}
+	}
+	ring, changed, err := ring.Rotated(now)
+	if err != nil || !changed {
+		return ring, err
+	}
+	raw, err := ring.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	secret.Data[keyRing] = raw
+	// Another manager may have made a key at the same time: then the update conflicts, and the keys are read again.
+	if err := s.Client.Update(ctx, secret); err != nil {
+		return nil, fmt.Errorf("storing the keys in Secret %s: %w", identity.KeysName, err)
+	}
+	return ring, nil
+}
+
+// publish writes the public keys to the ConfigMap, unless it has them.
+func (s *Store) publish(ctx context.Context, ring identity.Ring) error {
+	set, err := ring.KeySet()
+	if err != nil {
+		return err
+	}
+	published := &corev1.ConfigMap{}
+	if err := s.get(ctx, published); err != nil {
+		return err
+	}
+	if published.Data[keySet] == string(set) && published.Data[keyIssuer] == s.Issuer {
+		return nil
+	}
+	if published.Data == nil {
+		published.Data = map[string]string{}
+	}
+	published.Data[keySet], published.Data[keyIssuer] = string(set), s.Issuer
+	if err := s.Client.Update(ctx, published); err != nil {
+		return fmt.Errorf("publishing the key set in ConfigMap %s: %w", identity.KeysName, err)
+	}
+	return nil
+}
+
+// get reads an object of the installation. One that is missing, or must not be read, has to be installed by a person.
+func (s *Store) get(ctx context.Context, o client.Object) error {
+	err := s.Live.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: identity.KeysName}, o)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return fmt.Errorf("%w: %w", identity.ErrNoKeys, err)
+	case err != nil:
+		return fmt.Errorf("reading the keys of identity tokens: %w", err)
+	}
+	return nil
+}
