@@ -27,6 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
+	"github.com/capstan-dev/capstan/internal/runtime/live"
 	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
@@ -65,6 +66,9 @@ type Options struct {
 	// EgressRoots are the certificates that HTTP tools and requests to model providers trust servers by. Default: those
 	// of the system.
 	EgressRoots *x509.CertPool
+	// OnLiveEvent is called with the events of Turns that no journal has, such as tool.progress, and must return at once.
+	// Default: no such events are made.
+	OnLiveEvent func(LiveEvent)
 	// IdentityNamespace has the Secret and the ConfigMap capstan-identity-keys, with which the tokens of MCPServers with
 	// the identity AgentToken are signed. Empty: none are signed.
 	IdentityNamespace string
@@ -172,6 +176,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		Egress:         egress.New(egress.Options{Allow: o.EgressAllow, Roots: o.EgressRoots}),
 		Scripts:        bash.InProcess{},
 		Identity:       o.signer(mgr),
+		Live:           o.live(),
 		Clock:          o.Clock.Now,
 		Jumps: func(lookAgain func(context.Context) error) {
 			// It fails if the kit has been stopped, and then there is no waiter any more.
@@ -187,6 +192,17 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		}
 	}
 	return k.run(ctx, mgr)
+}
+
+// LiveEvent is an event of a Turn that no journal has.
+type LiveEvent = live.Event
+
+// live returns what receives the live events; nil for nothing.
+func (o Options) live() live.Sink {
+	if o.OnLiveEvent == nil {
+		return nil
+	}
+	return live.Func(o.OnLiveEvent)
 }
 
 // signer signs identity tokens; nil for none.

@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/capstantest/clock"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
+	"github.com/capstan-dev/capstan/internal/runtime/live"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 )
@@ -44,6 +45,7 @@ type builder struct {
 	otherTools     JobRunner
 	egress         egress.Options
 	identity       *identity.Signer
+	live           live.Sink
 	withoutPauses  bool
 	defaultSession string
 	log            *slog.Logger
@@ -237,6 +239,18 @@ func WithEgressAllow(ranges ...netip.Prefix) Option {
 func WithEgressRoots(roots *x509.CertPool) Option {
 	return func(b *builder) error {
 		b.egress.Roots = roots
+		return nil
+	}
+}
+
+// WithLiveEvents calls a function with the events of a Session that no journal has, such as tool.progress. They have no
+// id. The function is called from several goroutines at once, and must return at once. Default: no such events are made.
+func WithLiveEvents(receive func(session string, e Event)) Option {
+	return func(b *builder) error {
+		if receive == nil {
+			return errors.New("WithLiveEvents: missing function")
+		}
+		b.live = live.Func(func(e live.Event) { receive(e.Session.Name, e.Event) })
 		return nil
 	}
 }

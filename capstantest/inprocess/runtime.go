@@ -192,7 +192,7 @@ func (b *builder) newSteps() (*step.Runner, error) {
 			Clock:   now,
 			Egress:  client,
 			Clients: mcp.NewClients(client, mcp.ClientsOptions{Idle: keepClients}),
-			Secrets: secrets, Identity: b.identity,
+			Secrets: secrets, Identity: b.identity, Live: b.live,
 		},
 		Options: modelcall.Options{
 			Models: b.models,

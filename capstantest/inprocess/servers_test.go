@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -194,5 +195,53 @@ func TestAToolThatItsServerChangesInATurnIsShownBeforeItIsCalled(t *testing.T) {
 	}
 	if call := turn.Status.ToolCalls[0]; call.Preview != "deleted" {
 		t.Errorf("the last call is %+v", call)
+	}
+}
+
+// Rules: CTX-03.
+func TestTheProgressOfACallIsALiveEvent(t *testing.T) {
+	for _, g := range []sites.Generation{sites.Stateful, sites.Stateless} {
+		t.Run(string(g), func(t *testing.T) {
+			find := sites.Echo("find")
+			find.Reports = append(find.Reports, sdk.ProgressNotificationParams{
+				Progress: 1, Total: 4, Message: "secret\u202e half",
+			})
+			for i := range 100 {
+				find.Reports = append(find.Reports, sdk.ProgressNotificationParams{Progress: float64(i%7 + 1), Total: 4})
+			}
+			server := sites.NewMCP(t, g, find)
+			var mu sync.Mutex
+			var reports []string
+			last := 0.0
+			runtime := start(t, append(reaching(server.Server), searching(server.URL, ""),
+				inprocess.WithSimulation(calling([]string{"mcp_search__find"})),
+				inprocess.WithLiveEvents(func(session string, e inprocess.Event) {
+					mu.Lock()
+					defer mu.Unlock()
+					var data struct {
+						ToolCallID string `json:"tool_call_id"`
+						Progress   float64
+						Message    string
+					}
+					if err := json.Unmarshal(e.Data.Raw, &data); err != nil || data.Progress <= last {
+						t.Errorf("after %v the event is %s, %v", last, e.Data.Raw, err)
+					}
+					last = data.Progress
+					reports = append(reports, session+" "+e.Type+e.ID+" "+data.ToolCallID+" "+data.Message)
+				}))...)
+			turn := run(t, runtime, message("demo-1", "Go."))
+			if call := turn.Status.ToolCalls[0]; call.State != v1alpha1.ToolCallStateSucceeded {
+				t.Errorf("the call is %+v", call)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if len(reports) == 0 || len(reports) > 7 || reports[0] != "demo tool.progress 1-0 [redacted] half" {
+				t.Errorf("the events are %q", reports)
+			}
+			events, err := runtime.Events(t.Context(), "")
+			if err != nil || slices.ContainsFunc(events, func(e inprocess.Event) bool { return e.Type == "tool.progress" }) {
+				t.Errorf("the journal has the events %v, %v", events, err)
+			}
+		})
 	}
 }

@@ -43,6 +43,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/live"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -128,6 +129,8 @@ type Options struct {
 	Egress *egress.Client
 	// Scripts runs hooks that are scripts. Default: none can run.
 	Scripts bash.Processes
+	// Live receives the events of Turns that no journal has. Default: none are made.
+	Live live.Sink
 	// Identity signs the tokens by which MCPServers recognize agents. Default: none are signed.
 	Identity *identity.Signer
 	// Policies verifies that the admission policies of the installation are in force. Default: they are assumed to be.
@@ -470,7 +473,7 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner
 			Egress:  o.Egress,
 			Clients: mcp.NewClients(o.Egress, mcp.ClientsOptions{}),
 			Records: o.records(mgr.GetClient()),
-			Secrets: secrets, Identity: o.Identity,
+			Secrets: secrets, Identity: o.Identity, Live: o.Live,
 		},
 		Options: modelcall.Options{
 			Models: o.Models, CallLimit: o.ModelCallLimit, OnFirstToken: turn.ObserveFirstToken,

@@ -183,6 +183,11 @@ func (s Step) ToolStarted(data ToolStarted) Event {
 	return s.tool(TypeToolStarted, data.ToolCall.ID, data)
 }
 
+// ToolProgress returns a live event: a running tool call has made progress (CTX-03).
+func (s Step) ToolProgress(data ToolProgress) Event {
+	return s.tool(TypeToolProgress, data.ToolCallID, data)
+}
+
 // SubAgent returns an event of the sub-agent that a tool call runs as.
 func (s Step) SubAgent(kind string, data SubAgent) Event {
 	return s.tool(kind, data.ToolCallID, data)

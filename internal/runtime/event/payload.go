@@ -211,6 +211,19 @@ type ToolStarted struct {
 	DisplayName string `json:"display_name,omitempty"`
 }
 
+// ToolProgress is the data of tool.progress.
+type ToolProgress struct {
+	ToolCallID string `json:"tool_call_id"`
+	ToolName   string `json:"tool_name"`
+	// DisplayName of the tool, for people.
+	DisplayName string `json:"display_name,omitempty"`
+	// Message of the tool. It is text of the tool, which may be empty.
+	Message string `json:"message,omitempty"`
+	// Progress increases from event to event of a call. Total is its value at the end; 0 if it is unknown.
+	Progress float64 `json:"progress"`
+	Total    float64 `json:"total,omitempty"`
+}
+
 // ToolCompleted is the data of tool.completed (TOOL-15). MSG-03 defines the resulting message.
 type ToolCompleted struct {
 	ToolCallID string `json:"tool_call_id"`

@@ -34,6 +34,9 @@ const (
 	TypeActCompleted = "act.completed"
 	// TypeToolStarted: a tool call was started (TOOL-11).
 	TypeToolStarted = "tool.started"
+	// TypeToolProgress: a running tool call has made progress (CTX-03). It is only live: no journal has it, and it has no
+	// id.
+	TypeToolProgress = "tool.progress"
 	// TypeToolCompleted: a tool call has its result (TOOL-11, TOOL-15).
 	TypeToolCompleted = "tool.completed"
 	// TypeToolCallRequested: results are requested from the client of the Session (TOOL-17).

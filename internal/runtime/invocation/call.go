@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/live"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
@@ -41,6 +42,8 @@ type Runner struct {
 	Secrets credential.Reader
 	// Identity signs the identity tokens of agents; nil where none are signed.
 	Identity *identity.Signer
+	// Live receives the events that no journal has; nil for none.
+	Live live.Sink
 	// Records has the stores of Sessions, such as their files; nil for none.
 	Records record.Store
 	// Tasks runs the background tasks of Sessions; nil where none run.

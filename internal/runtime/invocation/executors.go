@@ -3,13 +3,18 @@ package invocation
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/builtintool"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/httptool"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/mcptool"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/tasktool"
+	"github.com/capstan-dev/capstan/internal/runtime/live"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -47,6 +52,7 @@ func (run *Runner) prepare(
 	}
 	return e.Prepare(ctx, run.process(), executor.Call{
 		KeepTask:    keepTask,
+		Progress:    run.progress(t, c),
 		Session:     t.Session,
 		Turn:        t.Ref,
 		Harness:     t.Harness,
@@ -66,6 +72,28 @@ func (run *Runner) prepare(
 		TraceParent: t.TraceParent(c.Call.ID),
 		Claimed:     func(ctx context.Context) (bool, error) { return run.claimed(ctx, t, c) },
 	})
+}
+
+// progress returns what publishes the progress of a call; nil if nothing wants it.
+func (run *Runner) progress(t turnstate.Turn, c Call) func(mcp.Progress) {
+	if run.Live == nil || !run.Live.Wanted(t.Session.UID) {
+		return nil
+	}
+	of := event.NewFactory(t.Identity(), run.Clock).Step(t.Step(), 1)
+	display := ""
+	if c.Definition != nil {
+		display = c.Definition.DisplayName
+	}
+	return func(p mcp.Progress) {
+		run.Live.Publish(live.Event{
+			Session: types.NamespacedName{Namespace: t.Session.Namespace, Name: t.Session.Name}, UID: t.Session.UID,
+			Turn: t.Ref,
+			Event: of.ToolProgress(event.ToolProgress{
+				ToolCallID: c.Call.ID, ToolName: c.Call.Name, DisplayName: display, Message: p.Message, Progress: p.Done,
+				Total: p.Total,
+			}),
+		})
+	}
 }
 
 // Files returns those of the Session of a Turn; nil where no process stores any. initial reads the files that the

@@ -27,6 +27,8 @@ type connection struct {
 	session *sdk.ClientSession
 	// version is that of the protocol.
 	version string
+	// progress receives the notices of the call in progress.
+	progress receiver
 }
 
 // connect connects to a server. The responses with results have at most so many bytes each. The error is an *Error.
@@ -39,6 +41,9 @@ func connect(
 		Capabilities: capabilities(),
 		// What a server asks is journalled and shown to users, and answered by a further call.
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+			c.progress.receive(r.Params)
+		},
 	})
 	x := &exchange{}
 	session, err := sdkClient.Connect(x.within(ctx), &sdk.StreamableClientTransport{
@@ -94,6 +99,10 @@ func (c *connection) callTool(ctx context.Context, r Request) (*Result, error) {
 	}
 	params := &sdk.CallToolParams{Name: r.Tool, Arguments: arguments}
 	r.addInput(params, c.version)
+	if r.Progress != nil {
+		params.SetProgressToken(c.progress.begin(r.Progress))
+		defer c.progress.end()
+	}
 	answer, err := c.session.CallTool(x.within(ctx), params)
 	if err != nil {
 		return nil, x.explain(ctx, err)

@@ -20,6 +20,9 @@ type Request struct {
 	TraceParent string
 	// Permits reports whether requests may go to a URL; nil permits all.
 	Permits func(*url.URL) bool
+	// Progress receives what the server reports about the call in progress; nil if nothing is wanted. It is not called
+	// after the call has returned, nor twice at once.
+	Progress func(Progress)
 	// Repeatable reports whether the call may be sent again if a kept client turns out to be out of date.
 	Repeatable bool
 	// Asks reports whether the tool may ask the user for input.

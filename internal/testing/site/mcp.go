@@ -14,6 +14,8 @@ type MCPTool struct {
 	sdk.Tool
 	// Run returns the result of a call.
 	Run func(ctx context.Context, arguments json.RawMessage) *sdk.CallToolResult
+	// Reports are sent, before the result, to a client that wants to know the progress of a call.
+	Reports []sdk.ProgressNotificationParams
 	// Answer returns the result of a request with its answers; nil for a tool that asks nothing.
 	Answer func(params *sdk.CallToolParamsRaw) *sdk.CallToolResult
 }
@@ -91,6 +93,14 @@ func MCPServer(tools ...MCPTool) *sdk.Server {
 // Offer adds a tool to a server, or replaces the one of the same name.
 func Offer(server *sdk.Server, t MCPTool) {
 	server.AddTool(&t.Tool, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		token := r.Params.GetProgressToken()
+		for i := 0; i < len(t.Reports) && token != nil; i++ {
+			report := t.Reports[i]
+			report.ProgressToken = token
+			if err := r.Session.NotifyProgress(ctx, &report); err != nil {
+				return nil, err
+			}
+		}
 		if t.Answer != nil {
 			return t.Answer(r.Params), nil
 		}

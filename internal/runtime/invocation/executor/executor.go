@@ -103,6 +103,8 @@ type Call struct {
 	// KeepTask records the task that the call has become at its server, so that a later process may continue it. Nil
 	// where nothing is recorded: the call is sent again then.
 	KeepTask func(ctx context.Context, task Task) error
+	// Progress receives reports of how far the call has come; nil if nothing wants them. It returns at once.
+	Progress func(mcp.Progress)
 	// Claimed reports whether the call is claimed in the journal. The outcome of a claimed call follows from the
 	// journal, and not from the references that the call needs to start.
 	Claimed func(ctx context.Context) (bool, error)

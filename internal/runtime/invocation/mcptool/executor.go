@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
@@ -59,6 +60,9 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	}
 	if tool.ValidTraceParent(c.TraceParent) {
 		request.TraceParent = c.TraceParent
+	}
+	if c.Progress != nil {
+		request.Progress = mcpcall.Progress(secret, time.Now, c.Progress)
 	}
 	caller := mcp.Caller{
 		Namespace: c.Session.Namespace, Server: remote.Server.Name, Identity: string(c.Session.UID),
