@@ -224,7 +224,7 @@ type SessionStatus struct {
 	Hooks *SessionHooks `json:"hooks,omitempty"`
 
 	// backgroundTasks are the background tasks of the Session whose ends were not delivered yet, in the order of their
-	// start.
+	// start. A task is shown before it starts.
 	// +optional
 	// +listType=map
 	// +listMapKey=id
@@ -249,7 +249,7 @@ type BackgroundTask struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Turn string `json:"turn"`
-	// startedAt is when the task was recorded.
+	// startedAt is when the task was announced, which is before it runs.
 	// +required
 	StartedAt metav1.Time `json:"startedAt"`
 }

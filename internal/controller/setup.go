@@ -224,7 +224,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	steps.OnNoKey = modelWakes.Wake
-	tasks := o.background(mgr, steps)
+	tasks := o.background(mgr, steps, sessionWakes)
 	steps.Tasks = tasks
 	if err := o.verifyPolicies(mgr, steps, turnWakes, modelWakes); err != nil {
 		return err
@@ -249,7 +249,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	sessions := &session.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Activities: sessionActivities,
-		Clock: o.Clock, Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog,
+		Clock: o.Clock, Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog, Tasks: tasks,
 	}
 	kinds := append(o.configuration(mgr, texts, steps, validator, modelWakes), []kind{
 		{"MCPServer", func() error { return servers.SetupWithManager(mgr) }},
@@ -340,11 +340,13 @@ func (o Options) setUpSubAgents(mgr ctrl.Manager, wakes *wake.Source) error {
 }
 
 // background returns the reconciler of background tasks, which is also their host.
-func (o Options) background(mgr ctrl.Manager, steps *step.Runner) *background.Reconciler {
+func (o Options) background(
+	mgr ctrl.Manager, steps *step.Runner, sessionWakes *wake.Source,
+) *background.Reconciler {
 	return &background.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Records: steps.Records, Logs: o.Logs, Launcher: o.Launcher,
 		Policies: o.Policies, Clock: o.Clock, Retention: o.JobRetention, MaxPerNamespace: o.MaxBackgroundTasks,
-		Wakes: &wake.Source{},
+		Wakes: &wake.Source{}, SessionWakes: sessionWakes,
 	}
 }
 

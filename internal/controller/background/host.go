@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,11 +21,20 @@ const maxConflicts = 20
 
 var _ background.Host = (*Reconciler)(nil)
 
-// Admit implements background.Host: it bounds the tasks of a namespace. Calls that are admitted at the same time may
-// exceed the bound by their number.
-func (r *Reconciler) Admit(ctx context.Context, of background.Session) error {
+// Announce implements background.Host: it shows the task in the status of the Session before it is recorded.
+func (r *Reconciler) Announce(ctx context.Context, of background.Session, t *background.Task) error {
+	return r.show(ctx, of, t)
+}
+
+// Changed implements background.Host. The status shows every task, so that the next manager looks at them, too.
+func (r *Reconciler) Changed(of background.Session) {
+	r.Wakes.Wake(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
+}
+
+// admit bounds the tasks of a namespace. Calls that are admitted at the same time may exceed the bound by their number.
+func (r *Reconciler) admit(ctx context.Context, namespace string) error {
 	var sessions v1alpha1.SessionList
-	err := r.Client.List(ctx, &sessions, client.InNamespace(of.Namespace),
+	err := r.Client.List(ctx, &sessions, client.InNamespace(namespace),
 		client.MatchingFields{fieldindex.TaskID: fieldindex.AnyTask})
 	if err != nil {
 		return fmt.Errorf("listing the Sessions with background tasks: %w", err)
@@ -41,22 +49,11 @@ func (r *Reconciler) Admit(ctx context.Context, of background.Session) error {
 	return nil
 }
 
-// Changed implements background.Host: it shows the tasks in the status of the Session, which also keeps them from being
-// forgotten, and wakes the Session.
-func (r *Reconciler) Changed(ctx context.Context, of background.Session) error {
-	if err := r.show(ctx, of); err != nil {
-		return err
-	}
-	r.Wakes.Wake(types.NamespacedName{Namespace: of.Namespace, Name: of.Name})
-	return nil
-}
-
 // errSessionGone reports a Session that does not exist any more, or is being deleted.
 var errSessionGone = errors.New("the Session is gone")
 
-// show writes the active tasks of a Session to its status. The Session is read before the records: a status that
-// follows from older records loses against one that follows from newer ones.
-func (r *Reconciler) show(ctx context.Context, of background.Session) error {
+// show adds a task to those that the status of the Session shows.
+func (r *Reconciler) show(ctx context.Context, of background.Session, t *background.Task) error {
 	for range maxConflicts {
 		session := &v1alpha1.Session{}
 		err := r.Live.Get(ctx, types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, session)
@@ -66,19 +63,22 @@ func (r *Reconciler) show(ctx context.Context, of background.Session) error {
 		if err != nil {
 			return fmt.Errorf("reading the Session past the cache: %w", err)
 		}
-		active, err := r.tasks(of).List(ctx, true)
-		if err != nil {
-			return err
-		}
-		var shown []v1alpha1.BackgroundTask
-		for i := range active {
-			shown = append(shown, active[i].Shown())
-		}
-		if equality.Semantic.DeepEqual(shown, slices.Clone(session.Status.BackgroundTasks)) {
+		shown := session.Status.BackgroundTasks
+		if slices.ContainsFunc(shown, func(s v1alpha1.BackgroundTask) bool { return s.ID == t.ID }) {
 			return nil
 		}
+		if err := r.admit(ctx, of.Namespace); err != nil {
+			return err
+		}
+		if len(shown) >= background.MaxActive {
+			if shown, err = r.tasks(of).Left(ctx, shown); err != nil {
+				return err
+			}
+		}
 		next := session.DeepCopy()
-		next.Status.BackgroundTasks = shown
+		if next.Status.BackgroundTasks, err = background.Announce(shown, t); err != nil {
+			return err
+		}
 		_, err = status.Patch(ctx, r.Client, session, next)
 		if !apierrors.IsConflict(err) {
 			return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -48,10 +47,11 @@ type Reconciler struct {
 	Retention time.Duration
 	// MaxPerNamespace is the number of tasks of a namespace whose ends are yet to be delivered.
 	MaxPerNamespace int32
-	// Wakes enqueues Sessions.
-	Wakes *wake.Source
+	// Wakes enqueues Sessions here, and SessionWakes at their own reconciler.
+	Wakes, SessionWakes *wake.Source
 
 	unread unread
+	hidden hidden
 }
 
 // +kubebuilder:rbac:groups=capstan.dev,resources=sessions;tools,verbs=get;list;watch
@@ -76,6 +76,9 @@ type scope struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	session := &v1alpha1.Session{}
 	if err := r.Client.Get(ctx, req.NamespacedName, session); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.hidden.forget(req.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !session.DeletionTimestamp.IsZero() {
@@ -106,32 +109,70 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: s.requeue}, nil
 }
 
-// advanceAll advances the tasks of a Session, and shows in its status those that are active then. It returns these.
+// advanceAll advances the tasks of a Session, and hides those that are delivered then. It returns those that are not.
 func (r *Reconciler) advanceAll(ctx context.Context, s *scope) (map[string]bool, error) {
 	tasks, err := s.tasks.List(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	active := map[string]bool{}
+	recorded := map[string]bool{}
+	for i := range tasks {
+		recorded[tasks[i].ID] = true
+	}
+	shown := map[string]bool{}
+	var over []string
 	var failed []error
+	for _, announced := range s.session.Status.BackgroundTasks {
+		shown[announced.ID] = true
+		if recorded[announced.ID] {
+			continue
+		}
+		t, err := r.settle(ctx, s, announced)
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+		case t == nil:
+		case t.Active():
+			tasks = append(tasks, *t)
+		default:
+			over = append(over, t.ID)
+		}
+	}
+	active := map[string]bool{}
 	for i := range tasks {
 		id := tasks[i].ID
 		delivered, err := r.advance(ctx, s, &tasks[i])
 		if err != nil {
 			failed = append(failed, fmt.Errorf("background task %s: %w", id, err))
 		}
-		if !delivered {
+		switch {
+		case !delivered:
 			active[id] = true
+		case shown[id]:
+			over = append(over, id)
 		}
 	}
-	shown := map[string]bool{}
-	for _, t := range s.session.Status.BackgroundTasks {
-		shown[t.ID] = true
-	}
-	if !maps.Equal(active, shown) {
-		failed = append(failed, r.show(ctx, s.of))
+	if len(over) > 0 {
+		r.hidden.add(s.of, over...)
+		r.SessionWakes.Wake(client.ObjectKeyFromObject(s.session))
 	}
 	return active, errors.Join(failed...)
+}
+
+// settle returns a task that the status shows and that was not among the active ones; nil while its call may still
+// record it. After that the task is withdrawn, so that it does not start at a time at which nothing waits for it. The
+// status that shows the task is no older than the admission of its Turn: a Turn that is not active there has ended.
+func (r *Reconciler) settle(
+	ctx context.Context, s *scope, announced v1alpha1.BackgroundTask,
+) (*background.Task, error) {
+	t, err := s.tasks.Get(ctx, announced.ID)
+	if err != nil || t != nil {
+		return t, err
+	}
+	if active := s.session.Status.ActiveTurn; active != nil && active.Name == announced.Turn {
+		return nil, nil
+	}
+	return s.tasks.Withdraw(ctx, announced)
 }
 
 // look makes the pass be repeated at a time; zero for never.

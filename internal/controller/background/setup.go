@@ -33,8 +33,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// hasTasks passes Sessions with background tasks, when they appear, also when the manager starts, and when the tasks
-// change.
+// hasTasks passes Sessions with background tasks, when they appear, also when the manager starts, when the tasks or the
+// active Turn change, and when they are gone.
 func hasTasks() predicate.Predicate {
 	tasks := func(o client.Object) []v1alpha1.BackgroundTask {
 		if session, ok := o.(*v1alpha1.Session); ok {
@@ -45,10 +45,19 @@ func hasTasks() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return len(tasks(e.Object)) > 0 },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return len(tasks(e.ObjectNew)) > 0 && !equality.Semantic.DeepEqual(tasks(e.ObjectOld), tasks(e.ObjectNew))
+			return len(tasks(e.ObjectNew)) > 0 && (activeIn(e.ObjectOld) != activeIn(e.ObjectNew) ||
+				!equality.Semantic.DeepEqual(tasks(e.ObjectOld), tasks(e.ObjectNew)))
 		},
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		DeleteFunc: func(e event.DeleteEvent) bool { return len(tasks(e.Object)) > 0 },
 	}
+}
+
+// activeIn returns the UID of the active Turn of a Session; empty for none.
+func activeIn(o client.Object) types.UID {
+	if session, ok := o.(*v1alpha1.Session); ok && session.Status.ActiveTurn != nil {
+		return session.Status.ActiveTurn.UID
+	}
+	return ""
 }
 
 // ofTask passes the Jobs and the pods of background tasks.

@@ -53,12 +53,20 @@ type Reconciler struct {
 	Wakes *wake.Source
 	// TurnWakes wakes queued Turns whose conditions do not have the current reason.
 	TurnWakes *wake.Source
+	// Tasks decides which background tasks Sessions show; nil for those that they show.
+	Tasks Tasks
 	// Clock returns the current time.
 	Clock func() time.Time
 	// Watchdog observes every pass.
 	Watchdog *watchdog.Watchdog
 
 	known memory
+}
+
+// Tasks decides which background tasks Sessions show.
+type Tasks interface {
+	// Shown returns the tasks that the status of a Session is to show.
+	Shown(session *v1alpha1.Session) []v1alpha1.BackgroundTask
 }
 
 // +kubebuilder:rbac:groups=capstan.dev,resources=sessions;turns;harnesses;agents;capabilities;mcpservers;models;tools,verbs=get;list;watch
@@ -382,6 +390,9 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	key := client.ObjectKeyFromObject(s.session)
 	s.session.Status.Phase = phaseOf(&s.session.Status, s.active, s.usable)
 	s.session.Status.ObservedGeneration = s.session.Generation
+	if r.Tasks != nil {
+		s.session.Status.BackgroundTasks = r.Tasks.Shown(s.base)
+	}
 	if active := s.session.Status.ActiveTurn; active != nil && (s.base.Status.ActiveTurn == nil ||
 		s.base.Status.ActiveTurn.UID != active.UID) {
 		r.known.admit(key, *active)

@@ -65,14 +65,34 @@ func TooMany(most int32) error {
 		"the namespace has at least %d background tasks, and more are not permitted. Try again when one has ended", most)}
 }
 
+// tooMany is why no task can be started in a Session that has as many as it may have.
+func tooMany(active int) error {
+	return &LimitError{fmt.Sprintf("this session has %d background tasks; at most %d can be active. Wait for one of them "+
+		"to end, or cancel one with %s", active, MaxActive, CancelTool)}
+}
+
 // counted is the number of tasks that have followed from the message of a Turn.
 type counted struct {
 	UID   types.UID `json:"uid"`
 	Tasks int       `json:"tasks"`
 }
 
-// Start records a task with its arguments, or finds it: a repeated operation of the same cause changes nothing. The
-// error is a *LimitError if the task must not start.
+// Prepare returns the task that a call has started, if it has, and nil otherwise. The error is a *LimitError if it must
+// not start one. Nothing is changed.
+func (s *Tasks) Prepare(ctx context.Context, t *Task) (*Task, error) {
+	x, err := s.store.List(ctx, s.scope)
+	if err != nil {
+		return nil, err
+	}
+	if _, exists := x.Find(taskPrefix + t.ID); exists {
+		return s.Get(ctx, t.ID)
+	}
+	_, err = s.start(ctx, x, t, "")
+	return nil, err
+}
+
+// Start records a task that was announced, with its arguments, or finds it: a repeated operation of the same cause
+// changes nothing. The error is a *LimitError if the task must not start.
 func (s *Tasks) Start(ctx context.Context, cause record.Cause, t Task, arguments string) (Task, error) {
 	t.ID, t.Recorded = ID(t.Turn.UID, t.CallID), s.clock().UTC()
 	_, err := s.store.Update(ctx, s.scope, cause,
@@ -113,8 +133,7 @@ func (s *Tasks) start(
 		}
 	}
 	if active >= MaxActive {
-		return nil, &LimitError{fmt.Sprintf("this session has %d background tasks; at most %d can be active. Wait for one "+
-			"of them to end, or cancel one with %s", active, MaxActive, CancelTool)}
+		return nil, tooMany(active)
 	}
 	roots, err := s.count(ctx, x, t)
 	if err != nil {
@@ -303,6 +322,45 @@ func (s *Tasks) Cancel(ctx context.Context, id string) (*Task, error) {
 		t.Cancelled = &at
 		return true
 	})
+}
+
+// Withdraw records that an announced task never starts, unless it was recorded: a request to record it that arrives
+// later changes nothing. It returns the task as it then is.
+func (s *Tasks) Withdraw(ctx context.Context, announced v1alpha1.BackgroundTask) (*Task, error) {
+	now := s.clock().UTC()
+	withdrawn := tool.NotExecuted(v1alpha1.ToolCallReasonTaskCancelled, "its call ended before the task was recorded")
+	t := Task{
+		ID: announced.ID, Tool: Tool{Name: announced.Tool}, Turn: v1alpha1.ObjectIdentity{Name: announced.Turn},
+		Recorded: now, Delivered: true,
+		End: &End{State: withdrawn.State, Reason: withdrawn.Reason, Error: withdrawn.Error, At: now},
+	}
+	_, err := s.store.Update(ctx, s.scope, record.Cause{},
+		func(_ context.Context, x *record.Index) (*record.Operation, error) {
+			if _, exists := x.Find(taskPrefix + t.ID); exists {
+				return nil, nil
+			}
+			own, err := put(&t)
+			return &record.Operation{Put: []record.Put{own}}, err
+		})
+	if err != nil {
+		return nil, fmt.Errorf("withdrawing task %s: %w", t.ID, err)
+	}
+	return s.Get(ctx, t.ID)
+}
+
+// Left returns those of the shown tasks that are yet to be delivered, or recorded.
+func (s *Tasks) Left(ctx context.Context, shown []v1alpha1.BackgroundTask) ([]v1alpha1.BackgroundTask, error) {
+	var left []v1alpha1.BackgroundTask
+	for _, of := range shown {
+		t, err := s.Get(ctx, of.ID)
+		if err != nil {
+			return nil, err
+		}
+		if t == nil || t.Active() {
+			left = append(left, of)
+		}
+	}
+	return left, nil
 }
 
 // End records the end of a task, unless one is recorded. An end as not executed is refused if a pod was recorded since

@@ -203,3 +203,58 @@ func TestCallsAreWrappedAndUnwrapped(t *testing.T) {
 		t.Errorf("%s with %q", name, its)
 	}
 }
+
+// Rules: TASK-01.
+func TestAnAnnouncedTaskIsWithdrawnOrStarts(t *testing.T) {
+	tasks, start := newTasks(t)
+	announced := v1alpha1.BackgroundTask{ID: ID("t1", "1-0"), Tool: "build", Turn: "t1"}
+	withdrawn, err := tasks.Withdraw(t.Context(), announced)
+	if err != nil || withdrawn == nil || withdrawn.Active() || withdrawn.State() == StateSucceeded {
+		t.Fatalf("%+v, %v", withdrawn, err)
+	}
+	late, err := start("t1", "t1", 0)
+	if err != nil || late.Active() || late.End == nil {
+		t.Errorf("a late start: %+v, %v", late, err)
+	}
+	if now, err := tasks.RecordPod(t.Context(), announced.ID, "pod"); err != nil || now.PodUID != "" {
+		t.Errorf("a pod of a withdrawn task: %+v, %v", now, err)
+	}
+
+	started, err := start("t1", "t1", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := tasks.Withdraw(t.Context(), started.Shown()); err != nil || !now.Active() || now.End != nil {
+		t.Errorf("a started task was withdrawn: %+v, %v", now, err)
+	}
+	unrecorded := v1alpha1.BackgroundTask{ID: "0000000000000000", Tool: "build", Turn: "t1"}
+	left, err := tasks.Left(t.Context(), []v1alpha1.BackgroundTask{announced, started.Shown(), unrecorded})
+	if err != nil || len(left) != 2 || left[0].ID != started.ID || left[1].ID != unrecorded.ID {
+		t.Errorf("left are %+v, %v", left, err)
+	}
+}
+
+// Rules: TOOL-20.
+func TestPrepareFindsATaskOrWhyItMustNotStart(t *testing.T) {
+	tasks, start := newTasks(t)
+	next := &Task{
+		ID: ID("t1", "1-9"), Turn: v1alpha1.ObjectIdentity{UID: "t1"}, CallID: "1-9",
+		Root: v1alpha1.ObjectIdentity{UID: "t1"},
+	}
+	for i := range MaxActive {
+		if found, err := tasks.Prepare(t.Context(), next); err != nil || found != nil {
+			t.Fatalf("with %d tasks: %+v, %v", i, found, err)
+		}
+		if _, err := start("t1", "t1", i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var limit *LimitError
+	if found, err := tasks.Prepare(t.Context(), next); !errors.As(err, &limit) || found != nil {
+		t.Errorf("beyond the limit: %+v, %v", found, err)
+	}
+	first := &Task{ID: ID("t1", "1-0"), Turn: v1alpha1.ObjectIdentity{UID: "t1"}, CallID: "1-0"}
+	if found, err := tasks.Prepare(t.Context(), first); err != nil || found == nil || found.ID != first.ID {
+		t.Errorf("a task that exists: %+v, %v", found, err)
+	}
+}

@@ -1,6 +1,7 @@
 package background
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -141,6 +142,15 @@ func (t *Task) State() State {
 	default:
 		return StateFailed
 	}
+}
+
+// Announce adds a task to those that are shown of its Session. The error is a *LimitError if there are as many as there
+// may be.
+func Announce(shown []v1alpha1.BackgroundTask, t *Task) ([]v1alpha1.BackgroundTask, error) {
+	if len(shown) >= MaxActive {
+		return nil, tooMany(len(shown))
+	}
+	return append(slices.Clone(shown), t.Shown()), nil
 }
 
 // Shown returns the task as the status of its Session shows it.

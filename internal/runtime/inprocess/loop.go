@@ -99,13 +99,14 @@ type Loop struct {
 	mu       sync.Mutex
 	sessions map[string]*queue
 	turns    map[string]*run
-	// taskRuns are the background tasks that run, and taskEnded is closed when the end of one was delivered.
-	taskRuns  map[string]*taskRun
+	// taskEnded is closed when the end of a background task was delivered.
 	taskEnded chan struct{}
 
-	// process identifies the process that the loop represents, and tasks is held by what follows for background tasks.
+	// process identifies the process that the loop represents.
 	process types.UID
-	tasks   sync.Mutex
+	// tasks is held by what follows for background tasks, and guards taskRuns, those that run. It is locked before mu.
+	tasks    sync.Mutex
+	taskRuns map[string]*taskRun
 }
 
 // New returns a Loop that lives as long as the context. When that ends, Turns stay where they are, as those of a

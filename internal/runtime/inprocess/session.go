@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -71,6 +72,9 @@ func (l *Loop) EndSession(ctx context.Context, name string) ([]v1alpha1.HookOutc
 	for _, r := range open {
 		r.awaitEnd(ctx, l.life.Done())
 	}
+	l.tasks.Lock()
+	l.stopTasks(background.Session{Namespace: session.Namespace, Name: name, UID: session.UID})
+	l.tasks.Unlock()
 	pinned, c, err := l.pinnedEnd(ctx, session, hooks)
 	if err != nil || len(pinned) == 0 {
 		return nil, err

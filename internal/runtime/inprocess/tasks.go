@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,17 +22,26 @@ type TaskHost struct{ *Loop }
 
 var _ background.Host = TaskHost{}
 
-// taskRun is a background task that a function of this process carries out.
+// taskRetry is the pause after a change of the tasks of a Session that has failed.
+const taskRetry = time.Second
+
+// taskRun is a background task that a function of this process carries out. The lock of tasks guards it.
 type taskRun struct {
-	stop context.CancelFunc
+	session types.UID
+	stop    context.CancelFunc
+	// outcome of the function; nil while it runs.
+	outcome *tool.Outcome
 }
 
-// Admit implements background.Host: a process has one namespace, and its tests bound it.
-func (TaskHost) Admit(context.Context, background.Session) error { return nil }
+// Announce implements background.Host: a process that starts looks at the tasks of each Session that it runs. It has
+// one namespace, and its tests bound the tasks.
+func (TaskHost) Announce(context.Context, background.Session, *background.Task) error { return nil }
 
-// Changed implements background.Host.
-func (h TaskHost) Changed(_ context.Context, of background.Session) error {
-	return h.advanceTasks(of)
+// Changed implements background.Host. A task has begun when its call returns, unless something has failed.
+func (h TaskHost) Changed(of background.Session) {
+	if h.tryTasks(of) {
+		go h.lookAtTasks(of)
+	}
 }
 
 // resumeTasks looks at the tasks that an earlier process has left in a Session: it has ended with them.
@@ -40,16 +50,37 @@ func (l *Loop) resumeTasks(name string) {
 	if session == nil || l.Steps.Records == nil {
 		return
 	}
-	of := background.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID}
-	if err := l.advanceTasks(of); err != nil && l.life.Err() == nil {
-		l.Log.Error("Failed to resume the background tasks", "error", err, "session", session.Name)
+	l.lookAtTasks(background.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID})
+}
+
+// lookAtTasks carries out what follows for the active tasks of a Session. What has failed is tried again: nothing else
+// would do so.
+func (l *Loop) lookAtTasks(of background.Session) {
+	for l.tryTasks(of) {
+		if !l.Clock.Reach(l.life, l.Clock.Now().Add(taskRetry)) {
+			return
+		}
 	}
 }
 
-// advanceTasks carries out what follows for the active tasks of a Session.
+// tryTasks does so once, and reports whether it is to be tried again.
+func (l *Loop) tryTasks(of background.Session) bool {
+	err := l.advanceTasks(of)
+	if err == nil || l.life.Err() != nil {
+		return false
+	}
+	l.Log.Error("Failed to advance the background tasks", "error", err, "session", of.Name)
+	return true
+}
+
+// advanceTasks carries out what follows for the active tasks of a Session. A Session that has ended delivers nothing.
 func (l *Loop) advanceTasks(of background.Session) error {
 	l.tasks.Lock()
 	defer l.tasks.Unlock()
+	if l.sessionOver(of) {
+		l.stopTasks(of)
+		return nil
+	}
 	tasks := background.Of(l.Steps.Records, of, l.Clock.Now)
 	active, err := tasks.List(l.life, true)
 	if err != nil {
@@ -64,20 +95,43 @@ func (l *Loop) advanceTasks(of background.Session) error {
 	return errors.Join(failed...)
 }
 
+// sessionOver reports whether a Session has ended, or was replaced.
+func (l *Loop) sessionOver(of background.Session) bool {
+	session := l.Objects.Session(of.Name)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	q := l.sessions[of.Name]
+	return session == nil || session.UID != of.UID || q != nil && q.ended
+}
+
+// stopTasks stops the functions that run for the tasks of a Session.
+func (l *Loop) stopTasks(of background.Session) {
+	for id, run := range l.taskRuns {
+		if run.session == of.UID {
+			run.stop()
+			delete(l.taskRuns, id)
+		}
+	}
+}
+
 // advanceTask carries out what follows for a task.
 func (l *Loop) advanceTask(of background.Session, tasks *background.Tasks, t *background.Task) error {
-	run := l.taskRun(t.ID)
+	run := l.taskRuns[t.ID]
 	var outcome tool.Outcome
 	switch {
 	case t.End != nil:
 		return l.deliverTask(of, tasks, t)
 	case t.Cancelled != nil && t.PodUID == "":
 		outcome = background.CancelledBeforeStart()
-	case t.PodUID == "":
+	case t.PodUID == "", t.PodUID == l.process && run == nil:
 		return l.startTask(of, tasks, t)
 	case t.PodUID != l.process:
 		outcome = tool.Unknown(v1alpha1.ToolCallReasonManagerLost, "the process that ran it has ended")
-	case t.Cancelled != nil && run != nil:
+	case run.outcome != nil && t.Cancelled != nil:
+		outcome = background.CancelledAfterStart(*run.outcome)
+	case run.outcome != nil:
+		outcome = *run.outcome
+	case t.Cancelled != nil:
 		run.stop()
 		return nil
 	default:
@@ -108,18 +162,18 @@ func (l *Loop) startTask(of background.Session, tasks *background.Tasks, t *back
 		return err
 	}
 	ctx, stop := context.WithCancel(l.life)
-	l.mu.Lock()
-	l.taskRuns[t.ID] = &taskRun{stop: stop}
-	l.mu.Unlock()
+	run := &taskRun{session: of.UID, stop: stop}
+	l.taskRuns[t.ID] = run
 	go func() {
 		defer stop()
 		outcome, _ := l.carryOut(ctx, *job)
 		if l.life.Err() != nil {
 			return
 		}
-		if err := l.endTask(of, tasks, recorded, outcome); err != nil {
-			l.Log.Error("Failed to end a background task", "error", err, "session", of.Name, "task", t.ID)
-		}
+		l.tasks.Lock()
+		run.outcome = &outcome
+		l.tasks.Unlock()
+		l.lookAtTasks(of)
 	}()
 	return nil
 }
@@ -156,26 +210,6 @@ func (l *Loop) taskJob(
 	}, nil, nil
 }
 
-// endTask records the end of a task that this process has run, and delivers it.
-func (l *Loop) endTask(
-	of background.Session, tasks *background.Tasks, t *background.Task, outcome tool.Outcome,
-) error {
-	l.tasks.Lock()
-	defer l.tasks.Unlock()
-	now, err := tasks.Get(l.life, t.ID)
-	if err != nil || now == nil {
-		return err
-	}
-	if now.Cancelled != nil {
-		outcome = background.CancelledAfterStart(outcome)
-	}
-	ended, err := tasks.End(l.life, now, outcome)
-	if err != nil || ended == nil {
-		return err
-	}
-	return l.deliverTask(of, tasks, ended)
-}
-
 // deliverTask runs the Turn that delivers the end of a task.
 func (l *Loop) deliverTask(of background.Session, tasks *background.Tasks, t *background.Task) error {
 	text := ""
@@ -194,18 +228,12 @@ func (l *Loop) deliverTask(of background.Session, tasks *background.Tasks, t *ba
 	if _, err := tasks.Deliver(l.life, t.ID); err != nil {
 		return err
 	}
+	delete(l.taskRuns, t.ID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.taskRuns, t.ID)
 	close(l.taskEnded)
 	l.taskEnded = make(chan struct{})
 	return nil
-}
-
-func (l *Loop) taskRun(id string) *taskRun {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.taskRuns[id]
 }
 
 // AwaitTask waits until the end of a background task was delivered, and returns the Turn that delivers it, once that

@@ -17,7 +17,7 @@ type BackgroundTaskApplyConfiguration struct {
 	Tool *string `json:"tool,omitempty"`
 	// turn is the name of the Turn that started the task.
 	Turn *string `json:"turn,omitempty"`
-	// startedAt is when the task was recorded.
+	// startedAt is when the task was announced, which is before it runs.
 	StartedAt *v1.Time `json:"startedAt,omitempty"`
 }
 

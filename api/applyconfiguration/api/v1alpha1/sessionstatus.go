@@ -32,7 +32,7 @@ type SessionStatusApplyConfiguration struct {
 	// hooks shows the hooks at the start and at the end of the Session. It is absent if there are none.
 	Hooks *SessionHooksApplyConfiguration `json:"hooks,omitempty"`
 	// backgroundTasks are the background tasks of the Session whose ends were not delivered yet, in the order of their
-	// start.
+	// start. A task is shown before it starts.
 	BackgroundTasks []BackgroundTaskApplyConfiguration `json:"backgroundTasks,omitempty"`
 }
 

@@ -28,7 +28,7 @@ func (Executor) Prepare(_ context.Context, p executor.Process, c executor.Call) 
 			if p.Tasks != nil && p.Records != nil {
 				of := background.Session{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID}
 				call.Tasks = background.Of(p.Records, of, p.Clock)
-				call.TasksChanged = func(ctx context.Context) error { return p.Tasks.Changed(ctx, of) }
+				call.TasksChanged = func() { p.Tasks.Changed(of) }
 			}
 			return builtin.Run(ctx, c.Definition, c.Call, call)
 		},

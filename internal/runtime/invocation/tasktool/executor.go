@@ -17,64 +17,122 @@ import (
 // Executor carries out the calls that start background tasks.
 type Executor struct{}
 
-// Prepare implements executor.Executor.
-func (Executor) Prepare(_ context.Context, p executor.Process, c executor.Call) (executor.Work, error) {
+// Prepare implements executor.Executor. A task that an earlier attempt of the call has recorded counts, whatever has
+// become of its Tool since.
+func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call) (executor.Work, error) {
 	object := c.Definition.Object()
-	if object == nil {
-		return executor.Changed(c.Call, tool.CallAbandoned()), nil
-	}
-	if !c.Network.Binds(object.Name, &object.Spec) {
-		refused := jobspec.Unenforceable()
-		return executor.Work{Refused: &refused, Abandoned: tool.CallAbandoned()}, nil
-	}
 	if p.Tasks == nil || p.Records == nil {
+		if object == nil {
+			return executor.Changed(c.Call, tool.CallAbandoned()), nil
+		}
 		return executor.Work{}, errors.New("this process runs no background tasks")
 	}
-	return executor.Work{
-		Abandoned: tool.CallAbandoned(),
-		Do: func(ctx context.Context) (tool.Outcome, error) {
-			started, err := start(ctx, p, c)
-			return outcome(started, err)
-		},
-	}, nil
+	s := &spawn{host: p.Tasks, call: c, task: taskOf(p, c), of: background.Session{
+		Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID,
+	}}
+	s.tasks = background.Of(p.Records, s.of, p.Clock)
+	found, err := s.tasks.Get(ctx, s.task.ID)
+	if err != nil {
+		return executor.Work{}, err
+	}
+	do := s.start
+	switch {
+	case found != nil:
+	case object == nil:
+		do = s.refuse(tool.Changed())
+	case !c.Network.Binds(object.Name, &object.Spec):
+		do = s.refuse(jobspec.Unenforceable())
+	}
+	return executor.Work{Abandoned: tool.CallAbandoned(), Do: do}, nil
 }
 
-// start records the task of a call, and makes the host look at it.
-func start(ctx context.Context, p executor.Process, c executor.Call) (background.Task, error) {
-	of := background.Session{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID}
-	if err := p.Tasks.Admit(ctx, of); err != nil {
-		return background.Task{}, err
-	}
+// taskOf returns the task that a call starts.
+func taskOf(p executor.Process, c executor.Call) *background.Task {
 	own := v1alpha1.ObjectIdentity{Name: c.Turn.Name, UID: c.Turn.UID}
-	spawned := background.Unwrap(c.Arguments)
-	t, err := background.Of(p.Records, of, p.Clock).Start(ctx, c.Cause, background.Task{
+	return &background.Task{
+		ID:   background.ID(own.UID, c.Call.ID),
 		Tool: background.Tool{Name: c.Call.Background, UID: c.Call.ToolUID, Digest: c.Call.ToolDigest},
 		Turn: own, CallID: c.Call.ID, Root: background.RootOf(own, c.Origin), SubmittedBy: c.SubmittedBy,
 		Locale: c.Locale, TraceParent: c.TraceParent, Timeout: c.Call.Timeout,
-		Fingerprint: tool.Fingerprint(c.Call.Background, string(spawned.Arguments)),
-	}, string(spawned.Arguments))
-	if err != nil {
-		return background.Task{}, fmt.Errorf("recording a background task: %w", err)
+		Fingerprint: tool.Fingerprint(c.Call.Background, string(background.Unwrap(c.Arguments).Arguments)),
+		Recorded:    p.Clock(),
 	}
-	if err := p.Tasks.Changed(ctx, of); err != nil {
-		return background.Task{}, fmt.Errorf("starting background task %s: %w", t.ID, err)
-	}
-	return t, nil
 }
 
-// outcome is that of a call: the id of the task. A call that could not be carried out is tried again, and finds the
-// task if it was recorded.
-func outcome(t background.Task, err error) (tool.Outcome, error) {
-	var limit *background.LimitError
-	switch {
-	case errors.As(err, &limit):
+// spawn is a call that starts a task.
+type spawn struct {
+	host  background.Host
+	of    background.Session
+	tasks *background.Tasks
+	call  executor.Call
+	task  *background.Task
+}
+
+// start starts the task of the call. A call that could not be carried out is tried again, and finds the task if it was
+// recorded.
+func (s *spawn) start(ctx context.Context) (tool.Outcome, error) {
+	t, err := s.record(ctx)
+	if limit := (*background.LimitError)(nil); errors.As(err, &limit) {
 		return tool.NotExecuted(v1alpha1.ToolCallReasonBackgroundLimit, limit.Error()), nil
-	case err != nil:
-		failed := tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonInternalError,
-			"The background task could not be recorded. It is safe to call the tool again."))
-		failed.Retryable = true
-		return failed, err
 	}
+	if err != nil {
+		return unconfirmed(), err
+	}
+	s.host.Changed(s.of)
+	return started(t)
+}
+
+// refuse returns the end of a call whose task must not start. A request of another process to record the task, which
+// arrives later, changes nothing then.
+func (s *spawn) refuse(outcome tool.Outcome) func(context.Context) (tool.Outcome, error) {
+	return func(ctx context.Context) (tool.Outcome, error) {
+		t, err := s.tasks.Withdraw(ctx, s.task.Shown())
+		if err != nil {
+			return unconfirmed(), err
+		}
+		s.host.Changed(s.of)
+		if t != nil && t.CallID != "" {
+			return started(t)
+		}
+		return outcome, nil
+	}
+}
+
+// record records the task, or finds it. It is announced first, so that the host finds it wherever this process ends.
+func (s *spawn) record(ctx context.Context) (*background.Task, error) {
+	found, err := s.tasks.Prepare(ctx, s.task)
+	if err != nil || found != nil {
+		return found, err
+	}
+	if err := s.host.Announce(ctx, s.of, s.task); err != nil {
+		return nil, fmt.Errorf("announcing background task %s: %w", s.task.ID, err)
+	}
+	arguments := background.Unwrap(s.call.Arguments).Arguments
+	recorded, err := s.tasks.Start(ctx, s.call.Cause, *s.task, string(arguments))
+	if limit := (*background.LimitError)(nil); errors.As(err, &limit) {
+		// Another call was faster.
+		if _, err := s.tasks.Withdraw(ctx, s.task.Shown()); err != nil {
+			return nil, err
+		}
+		s.host.Changed(s.of)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("recording background task %s: %w", s.task.ID, err)
+	}
+	return &recorded, nil
+}
+
+// unconfirmed is the outcome of a call of which this attempt, or one before it, may have recorded the task.
+func unconfirmed() tool.Outcome {
+	outcome := tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonInternalError,
+		"It is not known whether the background task was started. Call "+background.ListTool+
+			" before you start it again."))
+	outcome.Retryable = true
+	return outcome
+}
+
+// started is the outcome of a call whose task is recorded: the id of the task.
+func started(t *background.Task) (tool.Outcome, error) {
 	result, err := json.Marshal(map[string]string{
 		"task_id": t.ID, "tool": t.Tool.Name, "state": string(t.State()),
 		"note": "It runs in the background. A message with its result comes when it has ended; do not wait for it.",

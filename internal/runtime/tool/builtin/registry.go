@@ -71,7 +71,7 @@ type Call struct {
 	Files *sessionfs.FS
 	// Tasks are the background tasks of the Session; nil where there are none. TasksChanged makes the host look at them.
 	Tasks        *background.Tasks
-	TasksChanged func(ctx context.Context) error
+	TasksChanged func()
 	// Fetch sends a request to where the Session may send one; nil where no requests are sent.
 	Fetch func(ctx context.Context, request egress.Request) (*egress.Response, error)
 }

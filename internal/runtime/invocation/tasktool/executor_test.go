@@ -1,0 +1,235 @@
+package tasktool
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/background"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+)
+
+// host notes what it is told. announced is called before an announcement; nil for nothing.
+type host struct {
+	announcements, changes int
+	announced              func() error
+}
+
+func (h *host) Announce(context.Context, background.Session, *background.Task) error {
+	h.announcements++
+	if h.announced != nil {
+		return h.announced()
+	}
+	return nil
+}
+
+func (h *host) Changed(background.Session) { h.changes++ }
+
+// scene is a Session with the tool build, and calls of a Turn that start it in the background.
+type scene struct {
+	host    *host
+	objects *recordtest.Objects
+	process executor.Process
+	build   *v1alpha1.Tool
+}
+
+func newScene() *scene {
+	s := &scene{host: &host{}, objects: recordtest.Wrap(memory.New()), build: &v1alpha1.Tool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "build", UID: "b1", Generation: 1},
+		Spec: v1alpha1.ToolSpec{
+			Description: "Builds.", Job: &v1alpha1.JobTool{Image: "i", Background: v1alpha1.BackgroundPolicyAllow},
+		},
+	}}
+	s.process = executor.Process{Clock: time.Now, Records: record.New(s.objects, record.Options{}), Tasks: s.host}
+	return s
+}
+
+func (s *scene) tasks() *background.Tasks {
+	return background.Of(s.process.Records, background.Session{Namespace: "ns", Name: "demo", UID: "s1"}, time.Now)
+}
+
+// call is a call of the Turn, planned with the tool as it is.
+func (s *scene) call(id string) executor.Call {
+	d := definition.Of(s.build)
+	call := v1alpha1.ToolCall{ID: id, Name: background.SpawnTool, Background: "build"}
+	d.PinTask(&call)
+	return executor.Call{
+		Session: journal.Session{Namespace: "ns", Name: "demo", UID: "s1"},
+		Turn:    v1alpha1.JournalTurn{Name: "demo-1", UID: "t1"}, Call: call, Definition: d,
+		Arguments: background.Wrap("build", `{"a":1}`), Cause: record.Cause{Step: 1, Key: "t1/" + id},
+	}
+}
+
+// carryOut carries a call out, as a process does that has no other attempt of it.
+func (s *scene) carryOut(t *testing.T, c executor.Call) (tool.Outcome, error) {
+	t.Helper()
+	work, err := (Executor{}).Prepare(t.Context(), s.process, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return work.Do(t.Context())
+}
+
+// recorded are the tasks that are recorded.
+func (s *scene) recorded(t *testing.T) []background.Task {
+	t.Helper()
+	all, err := s.tasks().List(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Rules: TOOL-20, TASK-01.
+func TestATaskIsAnnouncedBeforeItIsRecorded(t *testing.T) {
+	s := newScene()
+	s.host.announced = func() error {
+		if found := s.recorded(t); len(found) > 0 {
+			t.Errorf("%+v was recorded before it was announced", found)
+		}
+		return nil
+	}
+	outcome, err := s.carryOut(t, s.call("1-0"))
+	if err != nil || outcome.State != v1alpha1.ToolCallStateSucceeded || s.host.announcements != 1 || s.host.changes != 1 {
+		t.Fatalf("%+v, %v, %+v", outcome, err, s.host)
+	}
+	id := background.ID("t1", "1-0")
+	if found := s.recorded(t); len(found) != 1 || found[0].ID != id || !strings.Contains(*outcome.Result, id) {
+		t.Errorf("%+v is recorded, and the result is %s", found, *outcome.Result)
+	}
+}
+
+// Rules: TOOL-20.
+func TestATaskThatIsNotAnnouncedIsNotRecorded(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"a limit of the namespace": background.TooMany(1), "a lost connection": errors.New("the connection was lost"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.host.announced = func() error { return refusal }
+			outcome, _ := s.carryOut(t, s.call("1-0"))
+			if outcome.State == v1alpha1.ToolCallStateSucceeded || len(s.recorded(t)) > 0 {
+				t.Errorf("%+v, and %+v is recorded", outcome, s.recorded(t))
+			}
+		})
+	}
+}
+
+// A process that takes over carries the call out again. Meanwhile the Tool, the namespace and the Session may have
+// changed: the task that was recorded counts, and "not executed" would be wrong.
+// Rules: TOOL-20, DUR-01.
+func TestARepeatedCallReportsTheTaskThatItHasStarted(t *testing.T) {
+	for name, change := range map[string]func(*scene, *executor.Call){
+		"nothing has changed": func(*scene, *executor.Call) {},
+		"its Tool was changed": func(_ *scene, c *executor.Call) {
+			c.Definition = nil
+		},
+		"the namespace has as many tasks as it may have": func(s *scene, _ *executor.Call) {
+			s.host.announced = func() error { return background.TooMany(1) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			c := s.call("1-0")
+			if _, err := s.carryOut(t, c); err != nil {
+				t.Fatal(err)
+			}
+			change(s, &c)
+			outcome, err := s.carryOut(t, c)
+			if err != nil || outcome.State != v1alpha1.ToolCallStateSucceeded ||
+				!strings.Contains(*outcome.Result, background.ID("t1", "1-0")) {
+				t.Errorf("%+v, %v", outcome, err)
+			}
+			if found := s.recorded(t); len(found) != 1 || found[0].End != nil || s.host.announcements != 1 {
+				t.Errorf("%+v is recorded, announced %d times", found, s.host.announcements)
+			}
+		})
+	}
+}
+
+// Rules: DUR-01.
+func TestARequestThatArrivesAfterARefusalStartsNothing(t *testing.T) {
+	s := newScene()
+	c := s.call("1-0")
+	changed := c
+	changed.Definition = nil
+	s.host.announced = func() error {
+		// Another process takes over here, and finds the Tool changed. This one continues.
+		if outcome, err := s.carryOut(t, changed); err != nil || outcome.State != v1alpha1.ToolCallStateNotExecuted {
+			t.Errorf("%+v, %v", outcome, err)
+		}
+		return nil
+	}
+	if _, err := s.carryOut(t, c); err != nil {
+		t.Fatal(err)
+	}
+	if found := s.recorded(t); len(found) != 1 || found[0].Active() {
+		t.Errorf("%+v is recorded", found)
+	}
+}
+
+// Rules: TOOL-20.
+func TestACallWithAnUnknownOutcomeIsNotDeclaredSafe(t *testing.T) {
+	s := newScene()
+	lost := false
+	s.objects.Intercept(func(c recordtest.Call) recordtest.Fault {
+		switch {
+		case lost:
+			return recordtest.Fault{Before: recordtest.Fail}
+		case c.Method == recordtest.WriteIndex:
+			lost = true
+			return recordtest.Fault{After: recordtest.Fail}
+		}
+		return recordtest.Fault{}
+	})
+	outcome, err := s.carryOut(t, s.call("1-0"))
+	if err == nil || !outcome.Retryable || strings.Contains(outcome.Error, "safe") ||
+		!strings.Contains(outcome.Error, background.ListTool) {
+		t.Errorf("%+v, %v", outcome, err)
+	}
+	s.objects.Intercept(nil)
+	if len(s.recorded(t)) != 1 {
+		t.Error("the task was not recorded")
+	}
+}
+
+// Rules: TOOL-20.
+func TestCallsBeyondALimitLeaveNothingAnnounced(t *testing.T) {
+	s := newScene()
+	for _, id := range []string{"1-0", "1-1", "1-2", "1-3"} {
+		if _, err := s.carryOut(t, s.call(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.host.announced = func() error {
+		// Another call of the step is faster.
+		s.host.announced = nil
+		_, err := s.carryOut(t, s.call("1-5"))
+		return err
+	}
+	changes := s.host.changes
+	outcome, err := s.carryOut(t, s.call("1-4"))
+	if err != nil || outcome.Reason != v1alpha1.ToolCallReasonBackgroundLimit || s.host.changes != changes+2 {
+		t.Fatalf("%+v, %v", outcome, err)
+	}
+	late, err := s.tasks().Get(t.Context(), background.ID("t1", "1-4"))
+	if err != nil || late == nil || late.Active() {
+		t.Errorf("it was not withdrawn: %+v, %v", late, err)
+	}
+	announcements := s.host.announcements
+	outcome, err = s.carryOut(t, s.call("1-6"))
+	if err != nil || outcome.Reason != v1alpha1.ToolCallReasonBackgroundLimit || s.host.announcements != announcements {
+		t.Errorf("%+v, %v, and it was announced", outcome, err)
+	}
+}
