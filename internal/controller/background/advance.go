@@ -91,7 +91,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope, t *background.Task, 
 	for i := range list.Items {
 		seen.Pods = append(seen.Pods, &list.Items[i])
 	}
-	current, err := r.toolOf(ctx, r.Client, s, t)
+	current, err := r.toolOf(ctx, reader, s, t)
 	if err == nil && current != nil {
 		seen.Tool = &current.Spec
 	}

@@ -208,6 +208,19 @@ func TestATaskOutlivesTheProcessThatHasRecordedIt(t *testing.T) {
 }
 
 // Rules: TOOL-20.
+func TestATaskDoesNotEndBecauseOnlyTheCacheLacksItsTool(t *testing.T) {
+	b := newBench(t, newSession("demo-1"), build())
+	task := newTask("1-0")
+	b.announce(task)
+	b.record(task)
+	b.hides = func(o client.Object) bool { _, is := o.(*v1alpha1.Tool); return is }
+	b.pass()
+	if now, err := b.tasks(demo).Get(t.Context(), task.ID); err != nil || now.End != nil || !b.hasJob(task) {
+		t.Errorf("it is %+v, %v", now, err)
+	}
+}
+
+// Rules: TOOL-20.
 func TestATaskThatIsDeliveredIsHiddenOnce(t *testing.T) {
 	b := newBench(t, newSession("demo-1"), build())
 	task, other := newTask("1-0"), newTask("1-1")
