@@ -11,6 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/background"
+	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
 )
 
 // building has a Session whose model may build in the background.
@@ -195,5 +197,61 @@ func TestAToolThatForbidsItIsNotRunInTheBackground(t *testing.T) {
 		if call := turn.Status.ToolCalls[i]; call.State != v1alpha1.ToolCallStateNotExecuted || call.Reason != reason {
 			t.Errorf("call %d is %+v", i, call)
 		}
+	}
+}
+
+// A task must end however often its records cannot be written: nothing else looks at it.
+// Rules: TASK-01.
+func TestATaskEndsAlthoughItsRecordsFail(t *testing.T) {
+	for name, at := range map[string]int{"its start": 1, "its end": 2, "its delivery": 3} {
+		t.Run(name, func(t *testing.T) {
+			records := recordtest.Wrap(memory.New())
+			var writes, lost atomic.Int32
+			records.Intercept(func(c recordtest.Call) recordtest.Fault {
+				// The operation that is hit fails, and its next try once more.
+				switch {
+				case c.Method != recordtest.WriteIndex:
+				case int(writes.Load()) == at && lost.Add(1) <= 4:
+					return recordtest.Fault{Before: recordtest.Fail}
+				default:
+					writes.Add(1)
+				}
+				return recordtest.Fault{}
+			})
+			var runs atomic.Int32
+			runtime := start(t, inprocess.WithYAML(building), inprocess.WithDefaultSession("built"),
+				inprocess.WithSimulation(spawning("build")), inprocess.WithRecords(records),
+				inprocess.WithTool("build", func(inprocess.Call) (string, string, int) {
+					runs.Add(1)
+					return "built", "", 0
+				}))
+			id := taskOf(t, runtime, run(t, runtime, builds("demo-1")), 0)
+			delivered, err := runtime.AwaitTask(t.Context(), id)
+			if err != nil || !strings.Contains(delivered.Spec.Input, "has ended: succeeded") || runs.Load() != 1 {
+				t.Errorf("it ran %d times and was delivered by %+v, %v", runs.Load(), delivered, err)
+			}
+			if lost.Load() < 3 {
+				t.Errorf("%d writes were lost", lost.Load())
+			}
+		})
+	}
+}
+
+func TestTheTasksOfASessionEndWithIt(t *testing.T) {
+	stopped := make(chan struct{})
+	runtime := start(t, inprocess.WithYAML(building), inprocess.WithDefaultSession("built"),
+		inprocess.WithSimulation(spawning("build")),
+		inprocess.WithTool("build", func(call inprocess.Call) (string, string, int) {
+			<-call.Context.Done()
+			close(stopped)
+			return "", "", 1
+		}))
+	id := taskOf(t, runtime, run(t, runtime, builds("demo-1")), 0)
+	if _, err := runtime.EndSession(t.Context(), "built"); err != nil {
+		t.Fatal(err)
+	}
+	<-stopped
+	if turn := runtime.Turn(background.Name(id)); turn != nil {
+		t.Errorf("delivered by %+v", turn.Spec)
 	}
 }
