@@ -3,6 +3,7 @@ package turns_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,7 +19,9 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	backgroundcontroller "github.com/capstan-dev/capstan/internal/controller/background"
 	"github.com/capstan-dev/capstan/internal/runtime/background"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -224,4 +227,113 @@ var _ = Describe("A background task", func() {
 				WithTransform(func(s string) int { return len(s) }, BeNumerically("<", 17<<10)))))
 		}).Should(Succeed())
 	})
+
+	It("is listed and read by the model", func(ctx context.Context) {
+		ended := make(chan struct{})
+		namespace := newWorkshop(ctx, func(capstantest.Call) (string, string, int) {
+			<-ended
+			return strings.Repeat("0123456789abcdef\n", 1200), "", 0
+		}, spawns("build"))
+		create(ctx, starting(namespace, "demo-1"))
+		id := taskIn(ctx, namespace)
+		Eventually(func() int { return kit.Starts(namespace, "demo-1", id) }).Should(Equal(1))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(readingTasks(ctx, namespace, "demo-2", id)).To(And(
+			ContainSubstring(`[{"task_id":"`+id+`","tool":"build","state":"running"`),
+			Not(ContainSubstring("0123456789abcdef\\n"))))
+		close(ended)
+		Eventually(kit.Turn(ctx, namespace, background.Name(id))).Should(capstantest.HaveSucceeded())
+		Expect(readingTasks(ctx, namespace, "demo-3", id)).To(And(
+			ContainSubstring(`"state":"succeeded"`), ContainSubstring(strings.Repeat(`0123456789abcdef\n`, 1200)+`"`)))
+	})
+
+	It("is delivered when a refusal of its Turn is over", func(ctx context.Context) {
+		namespace := newWorkshop(ctx, nil, spawns("build"))
+		const counted = "count/turns.capstan.dev"
+		one := corev1.ResourceList{counted: resource.MustParse("1")}
+		quota := &corev1.ResourceQuota{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}, Spec: corev1.ResourceQuotaSpec{Hard: one},
+		}
+		create(ctx, quota)
+		create(ctx, starting(namespace, "demo-1"))
+		quota.Status = corev1.ResourceQuotaStatus{Hard: one, Used: one}
+		Expect(kit.Client.Status().Update(ctx, quota)).To(Succeed())
+		id := taskIn(ctx, namespace)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		refused := requests.in(namespace)
+		Eventually(func() int { return countOf(requests.in(namespace), agentTurnWrite) }).Should(
+			BeNumerically(">", countOf(refused, agentTurnWrite)+1), "the refused Turn is not tried again")
+		Expect(tasksOf(ctx, namespace)()).To(HaveLen(1), "a task counts until it is delivered")
+		Expect(kit.Client.Delete(ctx, quota)).To(Succeed())
+		Eventually(kit.Turn(ctx, namespace, background.Name(id))).Should(capstantest.HaveSucceeded())
+		Expect(turnOf(ctx, namespace, background.Name(id)).Spec.Input).To(ContainSubstring("has ended: succeeded"))
+		Eventually(tasksOf(ctx, namespace)).Should(BeEmpty())
+		Expect(kit.Starts(namespace, "demo-1", id)).To(Equal(1))
+	})
+
+	It("is not started beyond the ceiling of the namespace", SpecPriority(10), func(ctx context.Context) {
+		ended := make(chan struct{})
+		namespace := newWorkshop(ctx, func(call capstantest.Call) (string, string, int) {
+			select {
+			case <-ended:
+			case <-call.Context.Done():
+			}
+			return "built", "", 0
+		}, slices.Repeat([]v1alpha1.SimulatedToolCall{spawns("build")}, background.MaxActive)...)
+		const sessions = backgroundcontroller.DefaultMaxPerNamespace / background.MaxActive
+		for i := range sessions {
+			name := fmt.Sprintf("demo%d", i)
+			session := builder.Session(name).In(namespace).Obj()
+			session.Spec.Capabilities = []v1alpha1.CapabilityReference{{Builtin: background.Capability}}
+			create(ctx, session)
+			turn := starting(namespace, name+"-1")
+			turn.Spec.SessionRef.Name = name
+			create(ctx, turn)
+		}
+		for i := range sessions {
+			Eventually(kit.Turn(ctx, namespace, fmt.Sprintf("demo%d-1", i))).WithTimeout(time.Minute).
+				Should(capstantest.HaveSucceeded())
+		}
+		create(ctx, starting(namespace, "demo-1"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(turnOf(ctx, namespace, "demo-1").Status.ToolCalls).To(And(HaveLen(background.MaxActive), HaveEach(And(
+			HaveField("State", v1alpha1.ToolCallStateNotExecuted),
+			HaveField("Reason", v1alpha1.ToolCallReasonBackgroundLimit)))))
+		Expect(tasksOf(ctx, namespace)()).To(BeEmpty())
+		close(ended)
+		Eventually(func(g Gomega) {
+			var all v1alpha1.SessionList
+			g.Expect(kit.Client.List(ctx, &all, client.InNamespace(namespace))).To(Succeed())
+			g.Expect(all.Items).To(HaveEach(HaveField("Status.BackgroundTasks", BeEmpty())))
+		}).WithTimeout(time.Minute).Should(Succeed())
+		create(ctx, starting(namespace, "demo-2"))
+		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(capstantest.HaveSucceeded())
+		Expect(turnOf(ctx, namespace, "demo-2").Status.ToolCalls).To(
+			HaveEach(HaveField("State", v1alpha1.ToolCallStateSucceeded)))
+	})
 })
+
+// readingTasks runs a Turn whose model lists the tasks and reads one, and returns the results.
+func readingTasks(ctx context.Context, namespace, name, id string) string {
+	GinkgoHelper()
+	arguments := fmt.Sprintf(`{"task_id":%q}`, id)
+	script := builder.Script("I did.", []v1alpha1.SimulatedToolCall{
+		{Name: background.ListTool}, {Name: background.ReadTool, RawArguments: &arguments},
+	})
+	create(ctx, builder.Model(name).In(namespace).Simulated(script).Obj())
+	turn := builder.Turn(name).In(namespace).Obj()
+	turn.Spec.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: name}}
+	create(ctx, turn)
+	Eventually(kit.Turn(ctx, namespace, name)).Should(capstantest.HaveSucceeded())
+	var results []string
+	for _, entry := range journalOf(ctx, namespace) {
+		for _, e := range entry.Events {
+			if e.Type == event.TypeToolCompleted && entry.Turn.Name == name {
+				completed, err := event.Decode[event.ToolCompleted](e)
+				Expect(err).NotTo(HaveOccurred())
+				results = append(results, completed.Result[0].Text)
+			}
+		}
+	}
+	return strings.Join(results, "\n")
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -298,4 +299,33 @@ var _ = Describe("The write budget, line by line", func() {
 			Expect(progress).To(HaveLen(1))
 		},
 	)
+
+	// The Session hides the task with its next write, which may be the admission of the Turn that delivers the end.
+	// Rules: TOOL-20.
+	It("of a background task is 1 Session status and 1 record for the call, 1 Job and 1 gate, 3 records, 1 Turn and at "+
+		"most 1 Session status, and what that Turn costs itself", func(ctx context.Context) {
+		ended := make(chan struct{})
+		namespace := newWorkshop(ctx, func(capstantest.Call) (string, string, int) {
+			<-ended
+			return "built", "", 0
+		}, spawns("build"))
+		before := len(requests.in(namespace))
+		create(ctx, starting(namespace, "demo-1"))
+		id := taskIn(ctx, namespace)
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Eventually(func() int { return kit.Starts(namespace, "demo-1", id) }).Should(Equal(1))
+		waiting := requests.in(namespace)
+		Consistently(func() []string { return requests.in(namespace) }).WithTimeout(2*time.Second).
+			Should(Equal(waiting), "a task that runs costs writes")
+		close(ended)
+		Eventually(kit.Turn(ctx, namespace, background.Name(id))).Should(capstantest.HaveSucceeded())
+		Eventually(tasksOf(ctx, namespace)).Should(BeEmpty())
+		want := slices.Concat(
+			beginning, acting(0, v1alpha1.SideEffectAtMostOnce)[:1], []string{sessionWrite, "POST records"},
+			[]string{entryWrite, turnWrite, entryWrite}, ending,
+			[]string{accountWrite, jobWrite, gateWrite}, times(3, "PUT records"), []string{agentTurnWrite}, beginning, ending,
+		)
+		expectWrites(ctx, namespace, before, SatisfyAny(
+			ConsistOf(want), ConsistOf(slices.Concat(want, times(1, sessionWrite)))))
+	})
 })
