@@ -60,6 +60,22 @@ var brokenManagers = []brokenManager{
 	},
 	{invariant: startedOnce, message: "started 2 times", scenario: "one AtMostOnce Job", do: startTwice},
 	{
+		invariant: startedOnce, message: "background task", scenario: "a background task that outlives its Turn",
+		do: startTwice,
+	},
+	{
+		invariant: taskShown, message: "no status had shown it", scenario: "a background task that outlives its Turn",
+		do: jobs(func(job *batchv1.Job) { job.Labels[v1alpha1.LabelTask] = strings.Repeat("0", 16) }),
+	},
+	{
+		invariant: taskShown, message: "shows background task", scenario: "a background task that outlives its Turn",
+		do: hideEarly,
+	},
+	{
+		invariant: taskDelivered, message: "is delivered by 2 Turns",
+		scenario: "a background task that outlives its Turn", do: deliverTwice,
+	},
+	{
 		invariant: approvedBeforeStart,
 		message:   "the journal had no approval",
 		scenario:  "AtMostOnce tools that need approval, one of which gets it",
@@ -358,7 +374,7 @@ func (d *pendingRequest) read(request *http.Request) error {
 	switch {
 	case request.Method == http.MethodPatch:
 		return json.Unmarshal(body, &d.patch)
-	case request.Method == http.MethodPost && slices.Contains([]string{"jobs", "journalentries"}, d.path):
+	case request.Method == http.MethodPost && slices.Contains([]string{"jobs", "journalentries", "turns"}, d.path):
 		object, _, err := codecs.UniversalDeserializer().Decode(body, nil, nil)
 		if err != nil {
 			return err
@@ -473,6 +489,8 @@ var invariants = []string{
 	neverBegun,
 	statusOrder,
 	oneRuns,
+	taskShown,
+	taskDelivered,
 }
 
 func TestEachInvariantHasABreak(t *testing.T) {

@@ -218,6 +218,9 @@ func milestonesOf(deleted bool, object client.Object) []string {
 			active = object.Status.ActiveTurn.UID
 		}
 		reached = append(reached, fmt.Sprint(uid, object.Status.Phase, active))
+		for _, t := range object.Status.BackgroundTasks {
+			reached = append(reached, fmt.Sprint(uid, t.ID))
+		}
 	case *v1alpha1.ToolResult:
 		for _, c := range object.Status.Conditions {
 			reached = append(reached, fmt.Sprint(uid, c.Status))

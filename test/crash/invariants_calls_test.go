@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
@@ -93,6 +94,9 @@ func (e *evidence) startsOf(uid types.UID, call callKey) int {
 		return most
 	case v1alpha1.ToolExecutorAgent:
 		return e.agents(uid, call.id)
+	case v1alpha1.ToolExecutorTask:
+		starts, _ := e.taskStarts(background.ID(uid, call.id))
+		return starts
 	default:
 		return 0
 	}

@@ -93,6 +93,7 @@ func (e *evidence) violations() error {
 	e.checkOutcomes(v)
 	e.checkModelCalls(v)
 	e.checkJournals(v)
+	e.checkTasks(v)
 	return errors.Join(v.errs...)
 }
 

@@ -252,6 +252,9 @@ func (r *run) isOver() error {
 			return fmt.Errorf("ToolResult %s has no Accepted condition", result.Name)
 		}
 	}
+	if err := r.tasksAreOver(); err != nil {
+		return err
+	}
 	begun := func(name string) bool {
 		sum := r.seen.turn(r.namespace, name).Status.Summary
 		return sum != nil && sum.StartedAt != nil
@@ -374,6 +377,9 @@ func (r *run) verify(ctx context.Context, whole bool) error {
 		return fmt.Errorf("observing: %w", err)
 	}
 	errs := []error{r.evidence(whole).violations()}
+	if whole {
+		errs = append(errs, await(ctx, func() error { return r.tasksAreFree(ctx) }))
+	}
 	if whole && r.stops {
 		errs = append(errs, await(ctx, func() error { return r.noJobs(ctx) }))
 	}

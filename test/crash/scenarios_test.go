@@ -64,7 +64,8 @@ type scenario struct {
 	gone []string
 }
 
-var scenarios = slices.Concat(plain, guarded, lively, interfered, bundled, mixed, waiting, connecting, bulky)
+var scenarios = slices.Concat(plain, guarded, lively, interfered, bundled, mixed, waiting, connecting, bulky,
+	backgrounds)
 
 var plain = []scenario{
 	{

@@ -31,7 +31,7 @@ func targetOf(r *http.Request) (target, bool) {
 		t.path += "/" + parts[3]
 	}
 	return t, slices.Contains(
-		[]string{"sessions", "turns", "journalentries", "serviceaccounts", "jobs", "pods", "toolresults"},
+		[]string{"sessions", "turns", "journalentries", "serviceaccounts", "jobs", "pods", "toolresults", "records"},
 		t.resource,
 	)
 }
