@@ -84,11 +84,12 @@ const table = `| rule | demands | difference |
 | GAP-03 | Decision: none. | |
 | TURN-01 | One. | |
 | TURN-02 | Two. | Does not apply: there is no second. |
+| VEC-03 | Three. | Not yet: nothing does so. |
 `
 
 func TestEveryRuleHasATestOrAReason(t *testing.T) {
 	rules := rulesOf(table)
-	if len(rules) != 2 {
+	if len(rules) != 3 {
 		t.Fatalf("the rules are %v", rules)
 	}
 	if _, err := render(rules, nil); err == nil || !strings.Contains(err.Error(), "no test names TURN-01:") {
@@ -108,9 +109,18 @@ func TestEveryRuleHasATestOrAReason(t *testing.T) {
 		"\n## TURN\n",
 		"\n| TURN-01 | unit: `TestA`, `TestB`<br>API server: `a\\|b`<br>cluster: `runs` |\n",
 		"\n| TURN-02 | Does not apply: there is no second. |\n",
+		"\n| VEC-03 | Not yet: nothing does so. |\n",
 	} {
 		if !strings.Contains(document, row) {
 			t.Errorf("the document lacks %q:\n%s", row, document)
 		}
+	}
+}
+
+func TestARuleWithATestDoesNotWaitForIt(t *testing.T) {
+	some := []test{{folder: "internal/runtime/plan", name: "TestA"}}
+	_, err := render(rulesOf(table), map[string][]test{"TURN-01": some, "TURN-02": some, "VEC-03": some})
+	if err == nil || !strings.Contains(err.Error(), "tests name VEC-03, whose last column") {
+		t.Errorf("error %v", err)
 	}
 }

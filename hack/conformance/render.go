@@ -20,8 +20,18 @@ func (r rule) area() string {
 // tableRow is a row of docs/design/rules.md: id, demand, difference.
 var tableRow = regexp.MustCompile(`(?m)^\| ([A-Z]{2,7}-[0-9]{2}) \| (?:.*) \| ?(.*?) ?\|$`)
 
-// notTested begins the difference of a rule that no test can hold; the reason follows.
-const notTested = "Does not apply:"
+// These begin the difference of a rule without a test; the reason follows.
+const (
+	// notTested is for a rule that no test can hold.
+	notTested = "Does not apply:"
+	// notYet is for a rule about a feature that does not exist.
+	notYet = "Not yet:"
+)
+
+// untested reports whether the difference of a rule is the reason why it has no test.
+func (r rule) untested() bool {
+	return strings.HasPrefix(r.difference, notTested) || strings.HasPrefix(r.difference, notYet)
+}
 
 // rulesOf returns the rules of the text of docs/design/rules.md. Decisions on open questions are not rules.
 func rulesOf(text string) []rule {
@@ -63,15 +73,15 @@ const preamble = `# Conformance
 
 [The rules of behaviour](design/rules.md) state what Capstan does. This table names the tests of each rule: those of
 pure code (unit), of the runtime in the process of a test, of the manager with an API server, of the manager on a
-cluster, of the fault suite, and the [attempts to escape](attacks.md). To list a test here, name the rule in the comment
-above it, then run make docs.
+cluster, of the fault suite, and the [attempts to escape](attacks.md). [Vectors](design/rules.md#vectors) are groups of
+examples, at the end. To list a test here, name the rule in the comment above it, then run make docs.
 `
 
 // render writes the document. Each rule has a test, or its row of rules.md has a reason why it does not apply.
 func render(rules []rule, held map[string][]test) (string, error) {
 	var b strings.Builder
 	b.WriteString(preamble)
-	var missing []string
+	var missing, outdated []string
 	area := ""
 	for _, r := range rules {
 		if r.area() != area {
@@ -79,9 +89,11 @@ func render(rules []rule, held map[string][]test) (string, error) {
 			fmt.Fprintf(&b, "\n## %s\n\n| rule | tests |\n| --- | --- |\n", area)
 		}
 		switch tests := held[r.id]; {
+		case len(tests) > 0 && strings.HasPrefix(r.difference, notYet):
+			outdated = append(outdated, r.id)
 		case len(tests) > 0:
 			fmt.Fprintf(&b, "| %s | %s |\n", r.id, cell(tests))
-		case strings.HasPrefix(r.difference, notTested):
+		case r.untested():
 			fmt.Fprintf(&b, "| %s | %s |\n", r.id, r.difference)
 		default:
 			missing = append(missing, r.id)
@@ -89,7 +101,11 @@ func render(rules []rule, held map[string][]test) (string, error) {
 	}
 	if len(missing) > 0 {
 		return "", fmt.Errorf("no test names %s: name the rule in the comment of its test, or begin its last column in "+
-			"docs/design/rules.md with %q and a reason", strings.Join(missing, ", "), notTested)
+			"docs/design/rules.md with %q or %q and a reason", strings.Join(missing, ", "), notTested, notYet)
+	}
+	if len(outdated) > 0 {
+		return "", fmt.Errorf("tests name %s, whose last column in docs/design/rules.md begins with %q: state there what "+
+			"differs", strings.Join(outdated, ", "), notYet)
 	}
 	return b.String(), nil
 }
