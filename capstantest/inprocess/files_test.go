@@ -70,7 +70,7 @@ func TestFilesAreKept(t *testing.T) {
 	}
 }
 
-// Rules: CFG-06, FS-03.
+// Rules: CFG-06, FS-03, VEC-20, VEC-26.
 func TestASessionBeginsWithTheFilesOfItsLayers(t *testing.T) {
 	const layers = `
 apiVersion: capstan.dev/v1alpha1

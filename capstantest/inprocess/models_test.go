@@ -82,7 +82,29 @@ func TestAFunctionThatFailsOrPanicsFailsTheTurn(t *testing.T) {
 	}
 }
 
-// Rules: INSPECT-01, RT-04.
+// Rules: RT-03, VEC-26.
+func TestASimulationReplacesNoDefaultModel(t *testing.T) {
+	explicit := []inprocess.Option{inprocess.WithYAML(realModel), inprocess.WithAnswer(v1alpha1.ModelProviderAnthropic,
+		func(_ context.Context, m *v1alpha1.Model, _ inprocess.Request) (*inprocess.Response, error) {
+			return &inprocess.Response{Text: "from " + m.Name}, nil
+		})}
+	simulation := inprocess.WithSimulation(calling())
+	for name, options := range map[string][]inprocess.Option{
+		"before it": append([]inprocess.Option{simulation}, explicit...), "after it": append(explicit, simulation),
+	} {
+		runtime := start(t, options...)
+		if turn := run(t, runtime, message("demo-1", "Go.")); turn.Status.Output != "from real" {
+			t.Errorf("%s, the Turn is %+v", name, turn.Status)
+		}
+		simulated := message("demo-2", "Go.")
+		simulated.Spec.Controls = &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "simulated"}}
+		if turn := run(t, runtime, simulated); turn.Status.Output != "Done." {
+			t.Errorf("%s, a Turn with the simulated Model is %+v", name, turn.Status)
+		}
+	}
+}
+
+// Rules: INSPECT-01, RT-04, VEC-27.
 func TestLoadContext(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling([]string{"look"})), inprocess.WithTools(returns("the sky")))
 	if runtime.DefaultSession() != "demo" {
@@ -97,6 +119,9 @@ func TestLoadContext(t *testing.T) {
 		!strings.Contains(before.SystemPrompt, "Be brief.") ||
 		!strings.Contains(before.SystemPrompt, "de-CH") {
 		t.Errorf("before the first message: %+v, %v", before, err)
+	}
+	if _, err := runtime.RunText(t.Context(), "", ""); err == nil || !strings.Contains(err.Error(), "input") {
+		t.Errorf("a Turn without a message: %v", err)
 	}
 	run(t, runtime, message("demo-1", "Go."))
 	after, err := runtime.LoadContext(t.Context(), "demo")

@@ -13,7 +13,7 @@ import (
 // One function serves both.
 var _ capstantest.JobRunner = inprocess.JobRunner(nil)
 
-// Rules: EVT-05, MSG-04, RT-04, SM-05.
+// Rules: EVT-05, MSG-04, RT-04, SM-05, VEC-26.
 func TestATurnWithoutTools(t *testing.T) {
 	runtime := start(t, inprocess.WithSimulation(calling()))
 	turn := run(t, runtime, message("demo-1", "Hello."))
@@ -84,7 +84,7 @@ func TestALongResultIsCut(t *testing.T) {
 	}
 }
 
-// Rules: RT-01, RT-02, RT-03.
+// Rules: RT-01, RT-02, RT-03, VEC-26.
 func TestWhatKeepsARuntimeFromBeingBuilt(t *testing.T) {
 	model := `
 apiVersion: capstan.dev/v1alpha1

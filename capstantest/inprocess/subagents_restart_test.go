@@ -33,7 +33,7 @@ func (m *mortal) Create(ctx context.Context, s inprocess.LogSession, e *v1alpha1
 	return errors.New("the process has ended")
 }
 
-// Rules: SPAWN-01, SPAWN-02, SPAWN-03.
+// Rules: SPAWN-01, SPAWN-02, SPAWN-03, VEC-23.
 func TestASubAgentOutlivesTheProcessOfItsCaller(t *testing.T) {
 	paying := strings.NewReplacer("calls: [{name: look}]", "calls: [{name: pay}]", "{{tool:look}}", "{{tool:pay}}").
 		Replace(team)

@@ -200,7 +200,7 @@ func TestTheEndOfATurnCancelsItsSubAgents(t *testing.T) {
 	}
 }
 
-// Rules: SPAWN-01.
+// Rules: SPAWN-01, VEC-23.
 func TestAnotherRuntimeFindsTheSubAgent(t *testing.T) {
 	store := inprocess.NewMemoryStore()
 	paid, paying := atomic.Int32{}, make(chan struct{})

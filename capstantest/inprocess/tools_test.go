@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,6 +108,44 @@ func TestToolConcurrency(t *testing.T) {
 			run(t, runtime, message("demo-1", "Go."))
 			if most.Load() != test.most {
 				t.Errorf("%d ran at once, want %d", most.Load(), test.most)
+			}
+		})
+	}
+}
+
+// A call that cannot be made, or fails, ends neither the set nor the Turn, and takes no result of another call away.
+// Rules: TOOL-02, TOOL-03, VEC-21.
+func TestEachCallOfASetHasItsOwnOutcome(t *testing.T) {
+	for concurrency, ordered := range map[v1alpha1.ToolConcurrency]bool{
+		v1alpha1.ToolConcurrencySequential: true, v1alpha1.ToolConcurrencyParallel: false,
+	} {
+		t.Run(string(concurrency), func(t *testing.T) {
+			var mu sync.Mutex
+			var ran []string
+			layer := strings.Replace(base, "systemPrompt:", "toolConcurrency: "+string(concurrency)+"\n  systemPrompt:", 1)
+			runtime := start(t, inprocess.WithYAML(layer),
+				inprocess.WithSimulation(calling([]string{"look", "dig", "pay", "look"})),
+				inprocess.WithTools(func(call inprocess.Call) (string, string, int) {
+					mu.Lock()
+					defer mu.Unlock()
+					ran = append(ran, call.ID)
+					if call.ID == "1-0" {
+						return "", "it is dark", 1
+					}
+					return call.ID + " is done", "", 0
+				}))
+			turn := run(t, runtime, message("demo-1", "Go."))
+			if !ordered {
+				slices.Sort(ran)
+			}
+			if reason(turn) != "True EndTurn" || !slices.Equal(ran, []string{"1-0", "1-2", "1-3"}) {
+				t.Errorf("the Turn ended with %s, and the calls %v ran", reason(turn), ran)
+			}
+			got := resultTexts(t, runtime)
+			for i, want := range []string{"it is dark", "Tool definition not found: dig", "1-2 is done", "1-3 is done"} {
+				if len(got) != 4 || !strings.Contains(got[i], want) {
+					t.Fatalf("the model reads %q, want %q in text %d", got, want, i)
+				}
 			}
 		})
 	}

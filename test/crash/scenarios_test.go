@@ -106,6 +106,7 @@ var plain = []scenario{
 	},
 	{
 		// The model of the sub-agent makes the same calls, and that of its sub-agent, until the third level refuses.
+		// Rules: VEC-23.
 		name:       "sub-agents beside an AtMostOnce Job, three levels deep",
 		simulation: builder.Script("It is {{tool:pay}}.", builder.Calls("helper", "pay")),
 		tools: given(

@@ -313,6 +313,40 @@ var scenarios = map[string]scenario{
 		ends:  "EndTurn",
 	},
 	"a tool that there is not": {model: script(`{calls: [{name: dig}, {name: look}]}`), tools: speak, ends: "EndTurn"},
+	// Rules: VEC-21.
+	"a tool that there is not, amid others, one after another": {
+		model:   script(`{calls: [{name: look}, {name: dig}, {name: pay}]}`),
+		harness: "toolConcurrency: Sequential",
+		tools:   speak,
+		ends:    "EndTurn",
+	},
+	// Rules: VEC-13.
+	"hooks that block a message, by the exit code": {
+		model: script(),
+		session: `hooks: [
+  {name: fine, event: UserPromptSubmit, bash: {command: "true"}},
+  {name: rewrites, event: UserPromptSubmit, cel: {expression:
+    '{"decision": "mutate", "patch": {"message": data.message + " Please."}}'}},
+  {name: guards, event: UserPromptSubmit, bash: {command: "echo not today >&2; exit 1"}}]`,
+		ends: "BlockedByUserPromptHook",
+	},
+	// Rules: VEC-13.
+	"hooks that fail at a message": {
+		model: script(),
+		session: `hooks: [
+  {name: warns, event: UserPromptSubmit, cel: {expression: data.missing}},
+  {name: passes, event: UserPromptSubmit, onError: Allow, cel: {expression: data.missing}},
+  {name: odd, event: UserPromptSubmit, cel: {expression: '{"decision": "mutate", "patch": {"message": 1}}'}},
+  {name: rewrites, event: UserPromptSubmit, cel: {expression:
+    '{"decision": "mutate", "patch": {"message": data.message + " Please."}}'}}]`,
+		ends: "EndTurn",
+	},
+	// Rules: VEC-13.
+	"a hook that fails at a message, and blocks": {
+		model:   script(),
+		session: `hooks: [{name: guards, event: UserPromptSubmit, onError: Block, cel: {expression: data.missing}}]`,
+		ends:    "BlockedByUserPromptHook",
+	},
 	"the most model calls": {
 		model:   script(callLook, callLook, callLook),
 		harness: "maxIterations: 2",
@@ -392,6 +426,13 @@ var scenarios = map[string]scenario{
 	},
 	"a Harness that is archived before the tools run": {
 		model:   script(callPay),
+		archive: true,
+		tools:   speak,
+		ends:    "DependencyUnavailable",
+	},
+	// Rules: VEC-06.
+	"a Harness that is archived before a client would be waited for": {
+		model:   script(`{calls: [{name: ask}, {name: pay}]}`),
 		archive: true,
 		tools:   speak,
 		ends:    "DependencyUnavailable",

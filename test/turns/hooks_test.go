@@ -75,7 +75,7 @@ var _ = Describe("A hook", func() {
 			beginning, actingFirst(1, v1alpha1.SideEffectAtMostOnce), ending))
 	})
 
-	// Rules: HOOK-18.
+	// Rules: HOOK-18, VEC-13.
 	It("blocks a message, and the Turn reports it", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("Done."))
 		create(ctx, hooked(namespace, expression(v1alpha1.HookEventUserPromptSubmit,

@@ -77,7 +77,7 @@ var _ = Describe("The journal of a Turn", func() {
 		Expect(eventTypes(ctx, namespace, "demo")).To(Equal(slices.Concat(parts...)))
 	}
 
-	// Rules: EVT-04, LIFE-01, LIFE-05, LLM-02.
+	// Rules: EVT-04, LIFE-01, LIFE-05, LLM-02, VEC-05, VEC-12.
 	It("without tools", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("Hello to you too."))
 		run(ctx, namespace)

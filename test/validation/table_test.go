@@ -73,7 +73,7 @@ var _ = Describe("Rules", func() {
 		})
 	}
 
-	// Rules: CLIENT-01.
+	// Rules: CLIENT-01, VEC-16, VEC-27.
 	It("has a case for every rule of every schema", func() {
 		for _, kind := range userKinds {
 			for _, c := range constraintsOf(kind) {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestAJobThatDoesSomethingElseThanWasPlannedEndsTheTurn covers DUR-05: a Job with the call's name and owner has other
-// arguments.
+// arguments. Rules: VEC-22.
 func TestAJobThatDoesSomethingElseThanWasPlannedEndsTheTurn(t *testing.T) {
 	for _, class := range []v1alpha1.SideEffect{
 		v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent, v1alpha1.SideEffectAtMostOnce,

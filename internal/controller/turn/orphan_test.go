@@ -58,6 +58,7 @@ func TestATurnIsOrphanedOnlyByTheSessionThatAdmittedIt(t *testing.T) {
 	}
 }
 
+// Rules: VEC-06.
 func TestTheSessionOfAnOrphanGivesItsPlaceBack(t *testing.T) {
 	w := newWorld(t).begin(builder.ClientTool("ask").Obj())
 	m := w.manager(0)
@@ -71,5 +72,8 @@ func TestTheSessionOfAnOrphanGivesItsPlaceBack(t *testing.T) {
 	}
 	if n := m.Turns.Active(); n != 0 {
 		t.Errorf("%d places are held for a Session that was deleted", n)
+	}
+	if len(w.asked) != 1 {
+		t.Errorf("the Turn goes on without its Session: %d model calls", len(w.asked))
 	}
 }

@@ -90,6 +90,14 @@ func TestWhatARoundDoes(t *testing.T) {
 		"blocked before anything has begun": {
 			calls: []v1alpha1.ToolCall{job}, facts: Facts{Blocked: true}, want: "Block{}",
 		},
+		// Rules: VEC-06.
+		"blocked, where a client would be waited for": {
+			calls: []v1alpha1.ToolCall{client}, facts: Facts{Blocked: true, Clients: true}, want: "Block{}",
+		},
+		// Rules: VEC-06.
+		"blocked, where a client would be waited for beside a request": {
+			calls: []v1alpha1.ToolCall{client, request}, facts: Facts{Blocked: true, Clients: true}, want: "Block{}",
+		},
 		"blocked while a Job runs": {
 			calls: []v1alpha1.ToolCall{running, request}, facts: Facts{Blocked: true, Begun: true, Exists: exists},
 			want: "Observe{0}, Observe{1}, OpenGates{false}, Rest{false false}",
@@ -219,6 +227,7 @@ func TestWhatARoundDoes(t *testing.T) {
 }
 
 // The end of a call without a known outcome when its Turn ends, by executor, class and status.
+// Rules: VEC-22.
 func TestHowACallEndsWithItsTurn(t *testing.T) {
 	const job, request = v1alpha1.ToolExecutorJob, v1alpha1.ToolExecutorHTTP
 	const pending, running = v1alpha1.ToolCallStatePending, v1alpha1.ToolCallStateRunning

@@ -17,7 +17,7 @@ func builtin(name, config string) v1alpha1.CapabilityReference {
 	return ref
 }
 
-// Rules: CFG-03.
+// Rules: CFG-03, VEC-18.
 func TestALowerLayerReplacesAConfigurationInPlace(t *testing.T) {
 	type layer = []v1alpha1.CapabilityReference
 	for name, test := range map[string]struct {

@@ -148,6 +148,28 @@ func TestTheHooksOfACapabilityPrecedeThoseOfTheLayerThatBringsIt(t *testing.T) {
 	}
 }
 
+// Hooks are muted by disabledHooks of a layer, and by nothing that a capability has.
+// Rules: HOOK-05, VEC-17.
+func TestTheConfigurationOfACapabilityMutesNothing(t *testing.T) {
+	muting := &v1alpha1.JSON{Raw: []byte(`{"disabled_contributions":["object/guard:one","session:own"]}`)}
+	guard := bundle("guard", v1alpha1.CapabilitySpec{
+		ConfigSchema: &v1alpha1.JSON{Raw: []byte(`{"type":"object"}`)}, Hooks: []v1alpha1.Hook{celHook("one")},
+	})
+	own := naming("guard")
+	own.Capabilities[0].Config = muting
+	own.Hooks = []v1alpha1.Hook{celHook("own")}
+	r := resolvedFrom(t, bundled(v1alpha1.ConfigLayer{}, guard), own)
+	if reason, message := r.Problem(); reason != "" || len(r.Hooks) != 2 || r.Hooks[0].ID != "object/guard:one" ||
+		r.Hooks[1].ID != "session:own" {
+		t.Errorf("the hooks are %+v: %s %s", r.Hooks, reason, message)
+	}
+	own.Capabilities[0] = v1alpha1.CapabilityReference{Builtin: "current_time", Config: muting}
+	r = resolvedFrom(t, bundled(v1alpha1.ConfigLayer{}), own)
+	if reason, message := r.Problem(); reason != v1alpha1.ReasonCapabilityInvalid || len(r.Hooks) != 1 {
+		t.Errorf("the hooks are %+v: %s %s", r.Hooks, reason, message)
+	}
+}
+
 // Rules: BLK-03, CAP-02, CAP-03, CFG-10, GAP-11.
 func TestACapabilityThatCannotBeUsedIsNamed(t *testing.T) {
 	yes, archived := true, v1alpha1.CapabilitySpec{Lifecycle: v1alpha1.LifecycleArchived}
@@ -252,6 +274,7 @@ func TestACapabilityThatCannotBeUsedIsNamed(t *testing.T) {
 			v1alpha1.ReasonCapabilityInvalid, `configSchema of Capability "a" cannot be used: `,
 			"Execution stopped because a capability cannot be used.",
 		},
+		// Rules: VEC-14.
 		"a hook that cannot run": {
 			naming("a"),
 			[]*v1alpha1.Capability{bundle("a", v1alpha1.CapabilitySpec{Hooks: []v1alpha1.Hook{{

@@ -155,7 +155,7 @@ func TestChainOfAnyGraph(t *testing.T) {
 	}
 }
 
-// Rules: BLK-01, CFG-11.
+// Rules: BLK-01, CFG-11, VEC-11.
 func TestFindBlocker(t *testing.T) {
 	missing := &ChainError{Problem: ParentNotFound, Leaf: "leaf", Missing: "root", Path: []string{"leaf"}}
 	harness := func(l v1alpha1.Lifecycle) *v1alpha1.Harness {
@@ -177,6 +177,26 @@ func TestFindBlocker(t *testing.T) {
 			harness: harness(v1alpha1.LifecycleArchived), want: &Blocker{
 				Dependency: DependencyHarness, State: DependencyArchived,
 			},
+		},
+		"an archived harness with an active agent": {
+			harness: harness(v1alpha1.LifecycleArchived), named: true, agent: agent(v1alpha1.LifecycleActive),
+			want: &Blocker{Dependency: DependencyHarness, State: DependencyArchived},
+		},
+		"an archived harness with an archived agent": {
+			harness: harness(v1alpha1.LifecycleArchived), named: true, agent: agent(v1alpha1.LifecycleArchived),
+			want: &Blocker{Dependency: DependencyHarness, State: DependencyArchived},
+		},
+		"an archived harness with an agent that does not exist": {
+			harness: harness(v1alpha1.LifecycleArchived), named: true,
+			want: &Blocker{Dependency: DependencyHarness, State: DependencyArchived},
+		},
+		"no harness with an active agent": {
+			named: true, agent: agent(v1alpha1.LifecycleActive),
+			want: &Blocker{Dependency: DependencyHarness, State: DependencyDeleted},
+		},
+		"no harness with an archived agent": {
+			named: true, agent: agent(v1alpha1.LifecycleArchived),
+			want: &Blocker{Dependency: DependencyHarness, State: DependencyDeleted},
 		},
 		"no harness": {want: &Blocker{Dependency: DependencyHarness, State: DependencyDeleted}},
 		"the harness comes before the agent": {

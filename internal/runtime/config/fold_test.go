@@ -36,7 +36,7 @@ func files(given ...string) []v1alpha1.InitialFile {
 	return list
 }
 
-// Rules: CFG-03, CFG-04.
+// Rules: CFG-03, CFG-04, VEC-18.
 func TestFold(t *testing.T) {
 	for name, test := range map[string]struct {
 		layers []v1alpha1.ConfigLayer

@@ -155,7 +155,7 @@ func TestAURLWithoutAHost(t *testing.T) {
 	}
 }
 
-// Rules: CFG-05.
+// Rules: CFG-05, VEC-18.
 func TestLayersNarrow(t *testing.T) {
 	for name, test := range map[string]struct {
 		lists     []string

@@ -46,7 +46,7 @@ func TestMessagesOfEvents(t *testing.T) {
 	}
 }
 
-// Rules: MSG-03.
+// Rules: MSG-03, VEC-25.
 func TestToolResultConversion(t *testing.T) {
 	image := Part{Type: PartImage, Base64: "AA==", MediaType: "image/png"}
 	for name, test := range map[string]struct {

@@ -24,6 +24,8 @@ func (s *scripted) Run(ctx context.Context, c Call) Outcome {
 	switch command := c.Spec.Bash.Command; command {
 	case "allow":
 		return Outcome{Decision: Allow}
+	case "exit":
+		return Parse(Output{Stderr: "not today\n", Exit: 1})
 	case "fail":
 		return Fail("broken")
 	case "panic":
@@ -62,7 +64,7 @@ const (
 	rewrites = `{"decision":"mutate","patch":{"message":"two"}}`
 )
 
-// HOOK-17 and vector group 13.
+// Rules: HOOK-17, VEC-13.
 func TestHooksAtAMessage(t *testing.T) {
 	for name, test := range map[string]struct {
 		commands      []string
@@ -82,8 +84,10 @@ func TestHooksAtAMessage(t *testing.T) {
 		"a patch with another message": {[]string{`{"decision":"mutate","patch":{"message":1}}`}, "one", "", 1},
 		"a patch that is no object":    {[]string{`{"decision":"mutate","patch":[]}`}, "one", "", 1},
 		"block":                        {[]string{"allow", blocks, "allow"}, "one", "session:h1 no sorry", 2},
+		"block by the exit code":       {[]string{"exit", "allow"}, "one", "session:h0 not today ", 1},
 		"rewrite and block":            {[]string{rewrites, blocks}, "one", "session:h1 no sorry", 2},
 		"fail":                         {[]string{"fail", "allow"}, "one", "", 2},
+		"fail, with a warning":         {[]string{"warn:fail", rewrites}, "two", "", 2},
 		"fail, allowed":                {[]string{"allow:fail", rewrites}, "two", "", 2},
 		"fail, blocks": {
 			[]string{"block:fail", "allow"},

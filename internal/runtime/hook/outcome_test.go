@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// HOOK-14, in the order of its table, and vector group 15.
+// The rows are in the order of the table of HOOK-14.
+// Rules: HOOK-14, VEC-15.
 func TestTheOutputOfAScriptIsItsOutcome(t *testing.T) {
 	block := func(reason, message string) Outcome {
 		return Outcome{Decision: Block, Reason: reason, UserMessage: message}
@@ -46,7 +47,7 @@ func TestTheOutputOfAScriptIsItsOutcome(t *testing.T) {
 	}
 }
 
-// Rules: HOOK-13.
+// Rules: HOOK-13, VEC-15.
 func TestAnOutputThatIsNotValidIsAnError(t *testing.T) {
 	long := strings.Repeat("ä", 60)
 	for stdout, want := range map[string]string{

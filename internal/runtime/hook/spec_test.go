@@ -43,8 +43,7 @@ func TestEveryFieldOfASpecWithAProgramHasItsKindAndItsExecutor(t *testing.T) {
 	}
 }
 
-// HOOK-03 and vector group 16.
-// Rules: HOOK-01, HOOK-02.
+// Rules: HOOK-01, HOOK-02, HOOK-03, VEC-16.
 func TestAHookIsValidated(t *testing.T) {
 	variables := func(n int) (all []Variable) {
 		for i := range n {
@@ -75,6 +74,9 @@ func TestAHookIsValidated(t *testing.T) {
 		"no url":             {func(s *Spec) { s.Bash, s.Webhook = nil, &Webhook{} }, "url is empty"},
 		"a matcher without a call": {
 			func(s *Spec) { s.Event, s.Matcher.ToolName = TurnEnd, "t" }, "has no tool call",
+		},
+		"a matcher at a message": {
+			func(s *Spec) { s.Event, s.Matcher.ToolName = UserPromptSubmit, "t" }, "has no tool call",
 		},
 		"a matcher at the start of a Session": {
 			func(s *Spec) { s.Event, s.Matcher.ToolNameGlob = SessionStart, "*" }, "has no tool call",
@@ -172,8 +174,7 @@ func TestAMatcherChoosesCalls(t *testing.T) {
 	}
 }
 
-// HOOK-04 to HOOK-06, vector group 17.
-// Rules: HOOK-05.
+// Rules: HOOK-04, HOOK-05, HOOK-06, VEC-17.
 func TestHooksAreNamedAfterTheirSource(t *testing.T) {
 	hooks := func(names ...string) (all []Spec) {
 		for _, name := range names {
@@ -189,10 +190,13 @@ func TestHooksAreNamedAfterTheirSource(t *testing.T) {
 		return strings.Join(list, " ")
 	}
 	layers := []Contribution{
-		{Namespace: HarnessLayer("base"), Hooks: hooks("guard", ""), Muted: []string{"session:noisy", "cap:post_tool_use_0"}},
+		{
+			Namespace: HarnessLayer("base"), Hooks: hooks("guard", ""),
+			Muted: []string{"session:noisy", "cap:post_tool_use_0", "cap:name"},
+		},
 		{Namespace: AgentLayer("a"), Hooks: hooks("x")},
 		{Namespace: SessionLayer, Hooks: hooks("noisy", "kept"), Muted: []string{"harness/base:guard", "session:none"}},
-		{Namespace: "cap", Hooks: hooks("", "y")},
+		{Namespace: "cap", Hooks: hooks("", "name", "y")},
 		{Namespace: CapabilityObject("cap"), Hooks: hooks("", "y")},
 		{Namespace: UserHooks, Hooks: hooks("x"), Muted: []string{"user:x", "agent/a:x"}},
 	}

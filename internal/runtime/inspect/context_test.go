@@ -90,7 +90,7 @@ func inspected(t *testing.T, in objects, s *v1alpha1.Session) *Context {
 	return Of(s, resolved, nil)
 }
 
-// Rules: INSPECT-01.
+// Rules: INSPECT-01, VEC-27.
 func TestASessionIsInspectedBeforeItsFirstMessage(t *testing.T) {
 	c := inspected(t, whole(), session())
 	if c.Problem != "" || c.Message != "" || len(c.Messages) != 0 || len(c.Chain) != 1 || c.ModelName != "a-model" ||

@@ -26,26 +26,31 @@ func toolOf(s *site.Site) *v1alpha1.Tool {
 	}
 }
 
+// Rules: DUR-05, VEC-22.
 func TestACallThatMayStartAgainCostsNoEntry(t *testing.T) {
-	s := site.New(t, site.Fine)
-	b := newBench(t).reaching(s)
-	turn, call := requesting(s, v1alpha1.SideEffectPure)
-	for range 2 {
-		end, err := b.CarryOut(t.Context(), turn, call)
-		if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || *end.Outcome.Result != "fine" ||
-			end.Kept.Ordinal != 0 {
-			t.Fatalf("it ends with %+v, %v", end, err)
-		}
-		if o := end.Outcome; !o.Started || o.StartedAt.IsZero() || !o.FinishedAt.After(o.StartedAt) {
-			t.Errorf("it ran from %v to %v", o.StartedAt, o.FinishedAt)
-		}
-	}
-	if b.entries() != 0 || s.Requests() != 2 {
-		t.Errorf("%d entries, %d requests", b.entries(), s.Requests())
+	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent} {
+		t.Run(string(class), func(t *testing.T) {
+			s := site.New(t, site.Fine)
+			b := newBench(t).reaching(s)
+			turn, call := requesting(s, class)
+			for range 2 {
+				end, err := b.CarryOut(t.Context(), turn, call)
+				if err != nil || end.Outcome.State != v1alpha1.ToolCallStateSucceeded || *end.Outcome.Result != "fine" ||
+					end.Kept.Ordinal != 0 {
+					t.Fatalf("it ends with %+v, %v", end, err)
+				}
+				if o := end.Outcome; !o.Started || o.StartedAt.IsZero() || !o.FinishedAt.After(o.StartedAt) {
+					t.Errorf("it ran from %v to %v", o.StartedAt, o.FinishedAt)
+				}
+			}
+			if b.entries() != 0 || s.Requests() != 2 {
+				t.Errorf("%d entries, %d requests", b.entries(), s.Requests())
+			}
+		})
 	}
 }
 
-// Rules: DUR-01, DUR-02.
+// Rules: DUR-01, DUR-02, VEC-22.
 func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 	s := site.New(t, site.Fine)
 	store := memory.New()
@@ -78,7 +83,7 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 	}
 }
 
-// Rules: DUR-01.
+// Rules: DUR-01, VEC-22.
 func TestAClaimOfAnotherProcessHasAnUnknownOutcome(t *testing.T) {
 	s := site.New(t, site.Fine)
 	b := newBench(t).reaching(s)

@@ -23,7 +23,7 @@ func (r reworded) Unwrap() error { return r.error }
 
 // TestTheTextOfAnErrorDecidesNothing: the code, the fields, the number of tries, and whether another Model is called
 // stay the same with every text, those of the other errors included.
-// Rules: ERR-02, ERR-04, TURN-10.
+// Rules: ERR-02, ERR-04, TURN-10, VEC-09.
 func TestTheTextOfAnErrorDecidesNothing(t *testing.T) {
 	status := func(status int, kind string) error {
 		return provider.StatusError("Test", "m", status, 3*time.Second, kind)

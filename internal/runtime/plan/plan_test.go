@@ -29,7 +29,7 @@ func in(phase v1alpha1.PlanPhase, iteration int32) v1alpha1.TurnProgress {
 	return p
 }
 
-// Rules: SM-01, TURN-04.
+// Rules: SM-01, TURN-04, VEC-01.
 func TestBeginOpensTheFirstModelCall(t *testing.T) {
 	p := Begin(17, began)
 	want := v1alpha1.TurnPlan{Step: 1, Phase: v1alpha1.PlanPhaseReason, OpenedAtOrdinal: 17}
@@ -76,12 +76,17 @@ func TestWhatFollowsAResponse(t *testing.T) {
 			response: Response{FinishReason: "refusal"}, iteration: 2, limit: 9, phase: end, wantIteration: 2,
 			stop: v1alpha1.StopReasonRefusal,
 		},
+		// Rules: VEC-10.
+		"an answer in the only iteration ends by itself": {
+			response: answer, iteration: 1, limit: 1, phase: end, wantIteration: 1, stop: v1alpha1.StopReasonEndTurn,
+		},
 		"an answer in the last iteration ends by itself": {
 			response: answer, iteration: 9, limit: 9, phase: end, wantIteration: 9, stop: v1alpha1.StopReasonEndTurn,
 		},
 		"calls are made in the same iteration": {
 			response: asks, iteration: 2, limit: 9, phase: act, wantIteration: 2, planned: 2,
 		},
+		// Rules: VEC-02.
 		"calls come before messages": {
 			response: asks, pending: 3, iteration: 2, limit: 9, phase: act, wantIteration: 2, planned: 2,
 		},
@@ -94,8 +99,13 @@ func TestWhatFollowsAResponse(t *testing.T) {
 		"calls behind a limit that was lowered": {
 			response: asks, iteration: 9, limit: 3, phase: end, wantIteration: 9, stop: v1alpha1.StopReasonMaxTurnRequests,
 		},
-		"messages need another model call": {
-			response: answer, pending: 2, iteration: 2, limit: 9, phase: reason, wantIteration: 3,
+		// Rules: VEC-04.
+		"a message needs another model call": {
+			response: answer, pending: 1, iteration: 2, limit: 9, phase: reason, wantIteration: 3,
+		},
+		// Rules: VEC-04.
+		"messages need one more model call, however many": {
+			response: answer, pending: 5, iteration: 2, limit: 9, phase: reason, wantIteration: 3,
 		},
 		"messages in the last iteration": {
 			response: answer, pending: 1, iteration: 9, limit: 9, phase: end, wantIteration: 9,
@@ -109,10 +119,12 @@ func TestWhatFollowsAResponse(t *testing.T) {
 			response: asks, iteration: v1alpha1.DefaultMaxIterations, phase: end, wantIteration: v1alpha1.DefaultMaxIterations,
 			stop: v1alpha1.StopReasonMaxTurnRequests,
 		},
+		// Rules: VEC-08.
 		"the iteration saturates": {
 			response: answer, pending: 1, iteration: math.MaxInt32 - 1, limit: math.MaxInt32, phase: reason,
 			wantIteration: math.MaxInt32,
 		},
+		// Rules: VEC-08.
 		"a status without an iteration is in the first": {
 			response: answer, pending: 1, iteration: 0, limit: 9, phase: reason, wantIteration: 2,
 		},
@@ -150,7 +162,7 @@ func phaseOf(phase v1alpha1.PlanPhase) v1alpha1.TurnPhase {
 }
 
 // TestToolCallsAreFollowedByAModelCall: TURN-11, TURN-13.
-// Rules: SM-07.
+// Rules: SM-07, VEC-06, VEC-08.
 func TestToolCallsAreFollowedByAModelCall(t *testing.T) {
 	p := in(v1alpha1.PlanPhaseAct, 2)
 	p.ToolCalls = calls("2-0", "2-1", "2-2")
@@ -200,7 +212,7 @@ func TestATurnEndsInAnyStep(t *testing.T) {
 	}
 }
 
-// Rules: CLIENT-03, CLIENT-06, TURN-02, TURN-12.
+// Rules: CLIENT-03, CLIENT-06, TURN-02, TURN-12, VEC-06.
 func TestWhenClientToolsAreWaitedFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy v1alpha1.ClientToolsPolicy

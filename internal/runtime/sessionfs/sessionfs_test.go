@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
 )
 
-// Rules: FS-04, CFG-04.
+// Rules: CFG-04, FS-04, VEC-18.
 func TestPathsAreCleaned(t *testing.T) {
 	for path, want := range map[string]string{
 		"/": "/", "": "/", "//": "/", "/a": "/a", "a/b": "/a/b", "/a/": "/a", "/a//b": "/a/b", "/workspace": "/",
@@ -150,12 +150,14 @@ func TestEncodingsAreKept(t *testing.T) {
 	}
 }
 
-// Rules: FS-02.
+// Rules: FS-02, VEC-19.
 func TestAConditionalWriteReplacesWhatItExpects(t *testing.T) {
 	s, ctx := newSite(t, Initial{Path: "/locked", Content: "a", ReadOnly: true}), t.Context()
 	s.write("/dir/a")
-	if _, err := s.Write(ctx, s.cause(), "/empty", "", Text); err != nil {
-		t.Fatal(err)
+	for path, content := range map[string]string{"/empty": "", "/same": "aGVsbG8="} {
+		if _, err := s.Write(ctx, s.cause(), path, content, Text); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, test := range map[string]struct {
 		path, expected string
@@ -165,6 +167,7 @@ func TestAConditionalWriteReplacesWhatItExpects(t *testing.T) {
 		"as expected":      {"/dir/a", "content of /dir/a", Text, false},
 		"another content":  {"/dir/a", "other", Text, true},
 		"another encoding": {"/dir/a", base64.StdEncoding.EncodeToString([]byte("content of /dir/a")), Base64, true},
+		"encoding alone":   {"/same", "aGVsbG8=", Base64, true},
 		"a missing file":   {"/missing", "", Text, true},
 		"a directory":      {"/dir", "", Text, true},
 		"an empty file":    {"/empty", "", Text, false},
@@ -308,7 +311,7 @@ func TestARepeatedChangeReturnsTheFirstResult(t *testing.T) {
 	}
 }
 
-// Rules: FS-03.
+// Rules: FS-03, VEC-20.
 func TestInitialFilesAreWrittenOnce(t *testing.T) {
 	s, ctx := newSite(t,
 		Initial{Path: "/workspace/notes.txt", Content: "begin", Encoding: Text},

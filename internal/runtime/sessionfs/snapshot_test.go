@@ -93,7 +93,7 @@ func TestACommittedFileKeepsItsEncoding(t *testing.T) {
 	}
 }
 
-// Rules: FS-02.
+// Rules: FS-02, VEC-19.
 func TestACommitChangesNothingThatAnotherWriterHasChanged(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile string

@@ -260,6 +260,7 @@ func steering(s *scenario, c turnstate.Config) turnstate.Config {
 
 // TestWhatEventsSay decodes every event of every kind of step and compares type, time, context and data with a golden
 // file. After a change that is meant, run the test with -update and read the difference.
+// Rules: VEC-01, VEC-12.
 func TestWhatEventsSay(t *testing.T) {
 	for name, run := range scenarios {
 		t.Run(name, func(t *testing.T) {

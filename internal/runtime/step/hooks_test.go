@@ -101,28 +101,39 @@ func TestTheOutcomeOfAMessagesHooksIsComputedOnce(t *testing.T) {
 	}
 }
 
-// Rules: HOOK-18. Vector group 14.
+// Rules: HOOK-18, VEC-14.
 func TestHooksAtAMessageRunBeforeTheFirstModelCallAlone(t *testing.T) {
-	b := newBench(t)
-	d := b.deciding()
-	c := withHooks(with(jobTool("work")), spec(hook.UserPromptSubmit, rewritePrompt))
-	b.responds("", calls(1, "work")...)
-	turn, closed := b.reason(newTurn("one"), c)
-	text := "42"
-	acted, err := b.Act(t.Context(), turn, facts{
-		Outcomes: map[string]tool.Outcome{"1-0": {State: v1alpha1.ToolCallStateSucceeded, Result: &text}},
-		Planned:  planned(closed),
-	}.step())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.responds("Done.")
-	b.reason(after(turn, acted), c)
-	if len(d.ran) != 1 || len(b.asked) != 2 {
-		t.Fatalf("%d model calls, and the hooks have run %q", len(b.asked), d.ran)
-	}
-	if got := b.asked[1].Messages[0].PlainText(); got != "Tell me a joke." {
-		t.Errorf("the second model call has %q", got)
+	for _, iteration := range []int32{0, 1} {
+		t.Run(fmt.Sprintf("from iteration %d", iteration), func(t *testing.T) {
+			b := newBench(t)
+			d := b.deciding()
+			c := withHooks(with(jobTool("work")), spec(hook.UserPromptSubmit, rewritePrompt))
+			b.responds("", calls(1, "work")...)
+			turn := newTurn("one")
+			turn.Progress.Iteration = iteration
+			turn, closed := b.reason(turn, c)
+			if len(d.ran) != 1 {
+				t.Fatalf("before the first model call, the hooks have run %q", d.ran)
+			}
+			text := "42"
+			acted, err := b.Act(t.Context(), turn, facts{
+				Outcomes: map[string]tool.Outcome{"1-0": {State: v1alpha1.ToolCallStateSucceeded, Result: &text}},
+				Planned:  planned(closed),
+			}.step())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.responds("Done.")
+			if turn, _ = b.reason(after(turn, acted), c); turn.Progress.Iteration != 2 {
+				t.Errorf("the iteration is %d", turn.Progress.Iteration)
+			}
+			if len(d.ran) != 1 || len(b.asked) != 2 {
+				t.Fatalf("%d model calls, and the hooks have run %q", len(b.asked), d.ran)
+			}
+			if got := b.asked[1].Messages[0].PlainText(); got != "Tell me a joke." {
+				t.Errorf("the second model call has %q", got)
+			}
+		})
 	}
 }
 

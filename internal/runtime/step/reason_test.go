@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Rules: LIFE-02, LIFE-03, LIFE-04, LIFE-05, SM-04, SM-08, TURN-15.
+// Rules: LIFE-02, LIFE-03, LIFE-04, LIFE-05, SM-04, SM-08, TURN-15, VEC-05.
 func TestAnAnswerEndsTheTurn(t *testing.T) {
 	b := newBench(t)
 	turn, closed := b.reason(newTurn("demo-1"), with())
@@ -112,6 +112,72 @@ func TestAFailureOfTheModelIsAnOutcome(t *testing.T) {
 	}
 }
 
+// What comes with a failure is not used: neither its calls nor the messages that wait.
+// Rules: TURN-09, VEC-03.
+func TestTheCallsOfAModelThatFailsAreNotPlanned(t *testing.T) {
+	b := newBench(t)
+	b.answer = func(model.Request) (*model.Response, error) {
+		refused := provider.StatusError("Test", "m", 401, 0, "")
+		return &model.Response{Text: "Let me see.", ToolCalls: calls(1, "work")}, refused
+	}
+	turn, closed := b.reason(steeredBy(newTurn("demo-1"), message("demo-2", "And Bob?")), with(jobTool("work")))
+	b.expectTypes(closed.Events, openingTypes, reasonTypes, failedTypes)
+	p := turn.Progress
+	if p.Phase != v1alpha1.TurnPhaseFailed || p.Error.Code != v1alpha1.ErrorCodeProviderMisconfigured ||
+		p.Output != "" || p.Summary.ToolCalls != 0 || len(p.ToolCalls) != 0 {
+		t.Errorf("progress %+v, summary %+v", p, p.Summary)
+	}
+	if len(closed.Calls) != 0 || closed.Context != nil || len(closed.Steered) != 0 {
+		t.Errorf("the journal has the calls %+v, the context %+v and the messages %+v",
+			closed.Calls, closed.Context, closed.Steered)
+	}
+}
+
+// The end of a Turn after one step with a tool, by its second model call.
+// Rules: SM-04, VEC-10.
+func TestTheResultOfATurn(t *testing.T) {
+	for name, test := range map[string]struct {
+		limit  int32
+		answer func(*bench)
+		phase  v1alpha1.TurnPhase
+		stop   v1alpha1.StopReason
+		output string
+		code   v1alpha1.ErrorCode
+	}{
+		"success": {
+			10, func(b *bench) { b.responds("It is done.") }, v1alpha1.TurnPhaseSucceeded, v1alpha1.StopReasonEndTurn,
+			"It is done.", "",
+		},
+		"the limit of iterations": {
+			2, func(b *bench) { b.responds("", calls(3, "work")...) }, v1alpha1.TurnPhaseSucceeded,
+			v1alpha1.StopReasonMaxTurnRequests, "I will look.", "",
+		},
+		"failure": {
+			10, func(b *bench) { b.fails("broken") }, v1alpha1.TurnPhaseFailed, "", "", v1alpha1.ErrorCodeProcessingError,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			c := with(jobTool("work"))
+			c.Effective.MaxIterations = test.limit
+			b.responds("I will look.", calls(1, "work")...)
+			turn, _ := b.reason(newTurn("demo-1"), c)
+			turn = b.looked(turn)
+			test.answer(b)
+			turn, _ = b.reason(turn, c)
+			p := turn.Progress
+			var code v1alpha1.ErrorCode
+			if p.Error != nil {
+				code = p.Error.Code
+			}
+			if p.Phase != test.phase || p.Plan.StopReason != test.stop || p.Output != test.output || code != test.code ||
+				p.Iteration != 2 || p.Summary.ToolCalls != 1 {
+				t.Errorf("progress %+v, plan %+v, summary %+v, error %q", p, p.Plan, p.Summary, code)
+			}
+		})
+	}
+}
+
 // TestStatusReportsWhyAProviderRefusedTheRequest: in the provider's words, in full, and with no advice that does not
 // help.
 func TestStatusReportsWhyAProviderRefusedTheRequest(t *testing.T) {
@@ -145,7 +211,7 @@ func TestANilAnswerAndAMissingModelAreFailures(t *testing.T) {
 	}
 }
 
-// Rules: BLK-01, BLK-02, BLK-05, LIFE-10, PHASE-04.
+// Rules: BLK-01, BLK-02, BLK-05, LIFE-10, PHASE-04, VEC-11.
 func TestABlockerEndsTheTurnBeforeTheModelIsCalled(t *testing.T) {
 	b := newBench(t)
 	c := with()

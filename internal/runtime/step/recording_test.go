@@ -232,6 +232,7 @@ func (d driver) Generate(ctx context.Context, r model.Request) (*model.Response,
 }
 
 // TestAnAnswerWaitsForALogThatRefusesIt has, for example, a quota on the entries of the journal.
+// Rules: VEC-12.
 func TestAnAnswerWaitsForALogThatRefusesIt(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		refusals := 0

@@ -131,7 +131,7 @@ func bubble(t *testing.T, test func(t *testing.T, store journal.Store)) {
 	synctest.Test(t, func(t *testing.T) { test(t, memory.New()) })
 }
 
-// Rules: PART-02.
+// Rules: PART-02, VEC-24.
 func TestAPartialResponseIsUsedAsTheWhole(t *testing.T) {
 	bubble(t, func(t *testing.T, store journal.Store) {
 		first := newProcess(t, store)
@@ -206,7 +206,67 @@ func expectRecovered(t *testing.T, events []event.Event, text string) {
 	}
 }
 
-// Rules: PART-02.
+// A model call while the journal cannot be read could be paid for twice.
+// Rules: VEC-24.
+func TestNoModelIsCalledBeforeTheJournalIsRead(t *testing.T) {
+	bubble(t, func(t *testing.T, store journal.Store) {
+		first := newProcess(t, store)
+		first.respondsAndDies(6*time.Second, model.Partial{Text: "The answer"})
+		first.run(newTurn("demo-1"), finalizing())
+		second := newProcess(t, store)
+		second.line.down.Store(true)
+		if closed, err := second.Reason(t.Context(), newTurn("demo-1"), finalizing()); !errors.Is(err, errDown) {
+			t.Fatalf("it has closed %+v, %v", closed, err)
+		}
+		second.line.down.Store(false)
+		turn, _ := second.reason(newTurn("demo-1"), finalizing())
+		if len(second.asked) != 0 || turn.Progress.Output != "The answer" {
+			t.Errorf("asked %d times, progress %+v", len(second.asked), turn.Progress)
+		}
+	})
+}
+
+// A Turn has a message for each of its model calls, and text is recovered for the open one alone.
+// Rules: GAP-14, VEC-24.
+func TestAPartialResponseIsThatOfTheOpenMessage(t *testing.T) {
+	for name, test := range map[string]struct {
+		pieces []model.Partial
+		output string
+		asked  int
+	}{
+		"that has text":    {[]model.Partial{{Text: "It is 4"}, {Text: "It is 42"}}, "It is 42", 0},
+		"that has no text": {nil, "Hello.", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, store journal.Store) {
+				first := newProcess(t, store)
+				first.answer = func(r model.Request) (*model.Response, error) {
+					r.ReportPartial(model.Partial{Text: "I look."})
+					passes(6 * time.Second)
+					return &model.Response{Text: "I look.", ToolCalls: calls(1, "look")}, nil
+				}
+				turn, _ := first.reason(newTurn("demo-1"), finalizing())
+				turn = first.looked(turn)
+				if len(pieces(t, store)) == 0 {
+					t.Fatal("nothing of the first message was recorded")
+				}
+				first.respondsAndDies(6*time.Second, test.pieces...)
+				first.run(turn, finalizing())
+
+				b := onStore(t, store)
+				turn, _ = b.reason(turn, finalizing())
+				sent := b.transcript()
+				last := sent[len(sent)-1]
+				if len(b.asked) != test.asked || turn.Progress.Output != test.output || last.PlainText() != test.output ||
+					last.ID != event.MessageID("turn-uid", 3) || len(sent) != 4 || sent[1].PlainText() != "I look." {
+					t.Errorf("asked %d times, progress %+v, conversation %+v", len(b.asked), turn.Progress, sent)
+				}
+			})
+		})
+	}
+}
+
+// Rules: PART-02, VEC-24.
 func TestAnAnswerIsAskedForAgainWhere(t *testing.T) {
 	partials := func(texts ...string) []model.Partial {
 		sent := make([]model.Partial, len(texts))

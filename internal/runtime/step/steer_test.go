@@ -40,7 +40,7 @@ func (b *bench) users() []string {
 	return texts
 }
 
-// Rules: STEER-01.
+// Rules: STEER-01, VEC-04.
 func TestAMessageThatWaitsLeadsToAnotherModelCall(t *testing.T) {
 	b := newBench(t)
 	turn, closed := b.reason(

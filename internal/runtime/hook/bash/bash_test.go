@@ -63,6 +63,7 @@ func result(t *testing.T, e *Executor, command string) string {
 	return fmt.Sprintf("%s%s[%d]", out.Stdout, out.Stderr, out.Exit)
 }
 
+// Rules: HOOK-14, VEC-15.
 func TestAScriptDecides(t *testing.T) {
 	e := newExecutor(t)
 	for name, test := range map[string]struct {
