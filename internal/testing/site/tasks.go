@@ -10,10 +10,23 @@ import (
 	"testing"
 )
 
-// Tasks is a server without sessions whose tool echo becomes a task, which is in progress until the test says something
-// else.
+// Tasks is a TaskHandler that is served until the test ends.
 type Tasks struct {
 	*Site
+	*TaskHandler
+}
+
+// NewTasks starts a server whose tool echo becomes a task.
+func NewTasks(t testing.TB) *Tasks {
+	t.Helper()
+	handler := NewTaskHandler("echo")
+	return &Tasks{Site: New(t, handler.ServeHTTP), TaskHandler: handler}
+}
+
+// TaskHandler is a server without sessions whose tool becomes a task, which is in progress until something else is set.
+type TaskHandler struct {
+	// Made is called with the arguments of each call; nil for nothing.
+	Made func(arguments json.RawMessage)
 	next http.Handler
 
 	mu sync.Mutex
@@ -30,54 +43,48 @@ type Tasks struct {
 	cancelled int
 }
 
-// NewTasks starts a Tasks server, which ends with the test.
-func NewTasks(t testing.TB) *Tasks {
-	t.Helper()
-	s := TaskHandler()
-	s.Site = New(t, s.ServeHTTP)
-	return s
+// NewTaskHandler returns a handler with a tool of a name.
+func NewTaskHandler(tool string) *TaskHandler {
+	return &TaskHandler{next: MCPHandler(Stateless, Echo(tool)), name: "task"}
 }
 
-// TaskHandler returns Tasks that another server serves.
-func TaskHandler() *Tasks { return &Tasks{next: MCPHandler(Stateless, Echo("echo")), name: "task"} }
-
 // EndAfter lets each task be in a state once it was asked for so many times.
-func (s *Tasks) EndAfter(times int, state string) {
+func (s *TaskHandler) EndAfter(times int, state string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of, s.after, s.end = map[string]int{}, times, state
 }
 
 // Name lets the ids of tasks begin with a text.
-func (s *Tasks) Name(name string) {
+func (s *TaskHandler) Name(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.name = name
 }
 
 // End lets the tasks be in a state: the members of a task that follow its id.
-func (s *Tasks) End(state string) {
+func (s *TaskHandler) End(state string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.end = state
 }
 
 // Forget lets the server lose all tasks.
-func (s *Tasks) Forget() {
+func (s *TaskHandler) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgotten = true
 }
 
 // Counts returns how many tasks were made, asked for and cancelled.
-func (s *Tasks) Counts() (made, asked, cancelled int) {
+func (s *TaskHandler) Counts() (made, asked, cancelled int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.made, s.asked, s.cancelled
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Tasks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *TaskHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -87,8 +94,9 @@ func (s *Tasks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ID     json.RawMessage
 		Method string
 		Params struct {
-			TaskID string         `json:"taskId"`
-			Meta   map[string]any `json:"_meta"`
+			TaskID    string          `json:"taskId"`
+			Arguments json.RawMessage `json:"arguments"`
+			Meta      map[string]any  `json:"_meta"`
 		}
 	}
 	_ = json.Unmarshal(body, &m)
@@ -106,6 +114,9 @@ func (s *Tasks) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer = `"error":{"code":-32021,"message":"tasks are required"}`
 	case m.Method == "tools/call":
 		s.made++
+		if s.Made != nil {
+			s.Made(m.Params.Arguments)
+		}
 		answer = fmt.Sprintf(`"result":{"resultType":"task","taskId":"%s-%d","status":"working","ttlMs":null,`+
 			`"createdAt":"2026-11-01T12:00:00Z","lastUpdatedAt":"2026-11-01T12:00:00Z","pollIntervalMs":1}`, s.name, s.made)
 	case r.Header.Get("Mcp-Name") != m.Params.TaskID || r.Header.Get("Mcp-Method") != m.Method || s.forgotten:
