@@ -18,7 +18,7 @@ FUZZTIME ?= 10s
 # The image of the launcher and further flags of the manager, for `make run`.
 LAUNCHER_IMAGE ?= capstan.dev/launcher:dev
 ARGS ?=
-# The images that `make images` builds: all, or some of manager, launcher, toolbox.
+# The images that `make images` builds: all, or some of manager, launcher, toolbox, mcpserver.
 IMAGES ?=
 
 # The number of processes that run test/turns, each with its own API server. The specs mostly wait.

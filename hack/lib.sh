@@ -58,16 +58,17 @@ find_kubectl() {
 # kube ARGS... runs kubectl with a timeout, because a cluster may not respond.
 kube() { "$kubectl_bin" --request-timeout=30s "$@"; }
 
-# load_images builds the images and loads them into the cluster.
+# load_images builds the images and loads them into the cluster, all but those of tests alone.
 load_images() {
-  local out=${XDG_CACHE_HOME:-$HOME/.cache}/capstan/images tarball
+  local names=(manager launcher toolbox) out=${XDG_CACHE_HOME:-$HOME/.cache}/capstan/images tarball
   say "building the images"
   if [ "$cluster_type" = local ]; then
-    cluster images --repo-root "$repo" --out "$out" --load
+    cluster images "${names[@]}" --repo-root "$repo" --out "$out" --load
     return
   fi
-  cluster images --repo-root "$repo" --out "$out"
-  for tarball in "$out"/*.tar; do
+  cluster images "${names[@]}" --repo-root "$repo" --out "$out"
+  for tarball in "${names[@]/%/.tar}"; do
+    tarball=$out/$tarball
     if [ "$cluster_type" = kind ]; then
       kind load image-archive --name capstan "$tarball"
     elif [ -n "${LOAD_IMAGE:-}" ]; then

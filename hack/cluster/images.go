@@ -29,6 +29,7 @@ var projectImages = []projectImage{
 	{name: "manager", tag: "capstan.dev/manager:dev", pkg: "./cmd/manager", path: "/ko-app/manager", stamped: true},
 	{name: "launcher", tag: "capstan.dev/launcher:dev", pkg: "./cmd/launcher", path: "/ko-app/launcher"},
 	{name: "toolbox", tag: "capstan.dev/toolbox:dev", pkg: "./hack/toolbox", path: "/toolbox"},
+	{name: "mcpserver", tag: "capstan.dev/mcpserver:dev", pkg: "./test/mcpserver", path: "/mcpserver"},
 }
 
 func selectImages(names []string) ([]projectImage, error) {
