@@ -411,8 +411,9 @@ func (t *tally) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// trust mounts a certificate in the manager and makes it one that its requests trust.
-func trust(ctx context.Context, certificate []byte) {
+// trust mounts a certificate in the manager and makes it one that its requests trust. The manager is started with
+// further arguments.
+func trust(ctx context.Context, certificate []byte, extra ...string) {
 	GinkgoHelper()
 	const name = "e2e-trusted"
 	trusted := &corev1.ConfigMap{
@@ -426,6 +427,7 @@ func trust(ctx context.Context, certificate []byte) {
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}},
 		}})
 		container := managerIn(spec)
+		container.Args = append(container.Args, extra...)
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
 		container.Env = append(container.Env, corev1.EnvVar{Name: "SSL_CERT_FILE", Value: "/" + name + "/ca.crt"})
 	})
