@@ -64,8 +64,9 @@ type scenario struct {
 	gone []string
 }
 
-var scenarios = slices.Concat(plain, guarded, lively, interfered, bundled, mixed, waiting, connecting, bulky,
-	backgrounds)
+var scenarios = slices.Concat(
+	plain, guarded, lively, interfered, bundled, blueprints, mixed, waiting, connecting, bulky, backgrounds,
+)
 
 var plain = []scenario{
 	{

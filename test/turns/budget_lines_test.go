@@ -64,6 +64,27 @@ func hookedTurn(
 	return p
 }
 
+// bundledTurn plays a Turn of a Session whose Tool work comes with a Capability that another one depends on.
+func bundledTurn(ctx context.Context, namespace string) played {
+	GinkgoHelper()
+	inner, outer := research(namespace), research(namespace)
+	inner.Name, inner.Spec.Tools = "inner", []v1alpha1.LocalReference{{Name: "work"}}
+	inner.Spec.SystemPrompt = "Work."
+	inner.Spec.InitialFiles = []v1alpha1.InitialFile{{Path: "/rules.md", Content: "Work well."}}
+	outer.Spec.Tools = nil
+	outer.Spec.Dependencies = []v1alpha1.CapabilityDependency{
+		{Name: "inner"}, {Builtin: "session_file_system"}, {Builtin: "current_time"},
+	}
+	session := builder.Session("demo").In(namespace).Obj()
+	session.Spec.Capabilities = []v1alpha1.CapabilityReference{{Name: "research"}}
+	create(ctx, inner, outer, session)
+	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
+	p := played{namespace: namespace, before: len(requests.in(namespace))}
+	create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+	return p
+}
+
 // Each line is what one thing costs: the writes that a Turn makes to which it happens. budgets_test.go has what acts
 // and clients cost.
 var _ = Describe("The write budget, line by line", func() {
@@ -203,6 +224,11 @@ var _ = Describe("The write budget, line by line", func() {
 			times(1, turnWrite),
 			ending,
 		),
+		Entry("of a Session with Capabilities that depend on others: nothing more", func(ctx context.Context) played {
+			namespace := newNamespace(ctx, builder.Script("done", builder.Calls("work")))
+			create(ctx, builder.JobTool("work", v1alpha1.SideEffectPure).In(namespace).Obj())
+			return bundledTurn(ctx, namespace)
+		}, beginning, []string{turnWrite, accountWrite, jobWrite, entryWrite, turnWrite, entryWrite}, ending),
 		Entry("with hooks on its message: 1 entry, and 1 Turn status for the plan", func(ctx context.Context) played {
 			namespace := newNamespace(ctx, builder.Script("done"))
 			return hookedTurn(ctx, namespace, v1alpha1.HookEventUserPromptSubmit, `{"decision": "mutate",
