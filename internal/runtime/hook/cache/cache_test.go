@@ -35,8 +35,8 @@ func TestNoNamespaceDropsTheValuesOfAnother(t *testing.T) {
 	for i := range 1000 {
 		get(t, v, "loud", strings.Repeat("x", i), sized(&made, 3<<10))
 	}
-	if v.used > 100<<10 || v.used < 90<<10 {
-		t.Errorf("%d bytes are kept", v.used)
+	if used, _ := v.kept.Used(); used > 100<<10 || used < 90<<10 {
+		t.Errorf("%d bytes are kept", used)
 	}
 	before := made
 	get(t, v, "quiet", "a", sized(&made, 1<<10))
@@ -50,14 +50,14 @@ func TestNoNamespaceDropsTheValuesOfAnother(t *testing.T) {
 		t.Error("a namespace has the value of another")
 	}
 	get(t, v, "another", "large", sized(&made, 100<<10))
-	if v.used < 90<<10 {
+	if used, _ := v.kept.Used(); used < 90<<10 {
 		t.Error("a value that is too large drops others")
 	}
 	for i := range 500 {
 		get(t, v, fmt.Sprint(i), "x", sized(&made, 1<<10))
 	}
-	if v.used > 100<<10 || len(v.tenants) > 100 {
-		t.Errorf("%d bytes of %d namespaces are kept", v.used, len(v.tenants))
+	if used, namespaces := v.kept.Used(); used > 100<<10 || namespaces > 100 {
+		t.Errorf("%d bytes of %d namespaces are kept", used, namespaces)
 	}
 }
 
