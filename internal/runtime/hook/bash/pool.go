@@ -22,6 +22,8 @@ const (
 	DefaultProcesses = 2
 	// MaxProcessBytes is the most memory that a process takes, with its code.
 	MaxProcessBytes = 64 << 20
+	// longScript is how long a script runs until the next process is started beside it.
+	longScript = 50 * time.Millisecond
 	// DefaultIdle is how long a process waits for a script.
 	DefaultIdle = 5 * time.Minute
 )
@@ -38,8 +40,9 @@ type Options struct {
 	Waited fairshare.Observer
 }
 
-// Pool has the processes in which scripts run. Each runs one script. The next one is started when one is taken, so that
-// it is ready for the next script; a manager whose tenants have no such hooks starts none.
+// Pool has the processes in which scripts run. Each runs one script. The next one is started when a script has ended, or
+// has run for a moment, so that it is ready for the next script and does not slow this one down; a manager whose tenants
+// have no such hooks starts none.
 //
 // Places are divided between namespaces. A script waits for nothing while it has one.
 type Pool struct {
@@ -106,15 +109,22 @@ func (p *Pool) Run(
 	if err != nil {
 		return nil, err
 	}
-	defer share.Release()
 	if err := share.Wait(ctx); err != nil {
+		share.Release()
 		return nil, errors.New("no process for the script became free in time")
 	}
 	c, err := p.take(ctx)
 	if err != nil {
+		share.Release()
 		return nil, err
 	}
-	defer c.end()
+	defer p.release(c, share)
+	next := time.AfterFunc(longScript, p.prepare)
+	defer func() {
+		if next.Stop() {
+			p.prepare()
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, timeout+Grace)
 	defer cancel()
 	stop := context.AfterFunc(ctx, c.kill)
@@ -126,7 +136,22 @@ func (p *Pool) Run(
 	return result, err
 }
 
-// take returns a process that is ready, and has the next one started.
+// release ends a process, which keeps its place until then. The result of the script does not wait for that.
+func (p *Pool) release(c *process, share *fairshare.Share) {
+	end := func() {
+		c.end()
+		share.Release()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		end()
+		return
+	}
+	p.wait.Go(end)
+}
+
+// take returns a process that is ready, or starts one.
 func (p *Pool) take(ctx context.Context) (*process, error) {
 	for {
 		select {
@@ -138,15 +163,10 @@ func (p *Pool) take(ctx context.Context) (*process, error) {
 				c.end()
 				continue
 			}
-			p.prepare()
 			return c, nil
 		default:
 		}
-		c, err := p.start(ctx)
-		if err == nil {
-			p.prepare()
-		}
-		return c, err
+		return p.start(ctx)
 	}
 }
 
