@@ -71,8 +71,8 @@ func cgroupLimit(path string) int64 {
 }
 
 // divide sets the memory of conversations that flags leave open: of the memory that the manager does not need for
-// itself, half goes to conversations of model calls, an eighth to the cache of conversations, and a thirty-second to
-// that of long texts of configuration. The rest is for the caches of objects and for the garbage collector.
+// itself, half goes to conversations of model calls, an eighth to the cache of conversations, and a thirty-second each to
+// that of long texts of configuration and that of Records. The rest is for the caches of objects and for the garbage collector.
 func (o *options) divide(limit int64) {
 	if limit == 0 {
 		limit = assumedMemory
@@ -86,6 +86,9 @@ func (o *options) divide(limit int64) {
 	}
 	if o.controllers.ConfigCacheBytes == 0 {
 		o.controllers.ConfigCacheBytes = min(max(rest/32, 1<<20), 16<<20)
+	}
+	if o.controllers.RecordCacheBytes == 0 {
+		o.controllers.RecordCacheBytes = min(max(rest/32, 1<<20), 16<<20)
 	}
 }
 

@@ -30,6 +30,9 @@ func TestMemoryForConversationsFollowsFromTheLimit(t *testing.T) {
 		if o.controllers.ConfigCacheBytes != c.config {
 			t.Errorf("%s: %d bytes for configuration, want %d", name, o.controllers.ConfigCacheBytes, c.config)
 		}
+		if o.controllers.RecordCacheBytes != c.config {
+			t.Errorf("%s: %d bytes for Records, want %d", name, o.controllers.RecordCacheBytes, c.config)
+		}
 		if largest := o.largestConversation(); largest <= 0 || largest > c.largestAtMost {
 			t.Errorf("%s: the largest conversation has %d bytes", name, largest)
 		}

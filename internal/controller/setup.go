@@ -118,6 +118,8 @@ type Options struct {
 	JournalCacheBytes int64
 	// ConfigCacheBytes bounds the memory of the cache of long texts of configuration. Default 16 MiB.
 	ConfigCacheBytes int64
+	// RecordCacheBytes bounds the memory of the cache of Records. Default 16 MiB.
+	RecordCacheBytes int64
 	// MaxJournalBytes bounds the journal of every Session, whatever its journalLimit. Default 32 MiB.
 	MaxJournalBytes int64
 	// MaxNamespaceJournalBytes bounds the journals of each namespace together. Default 512 MiB.
@@ -174,6 +176,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ConfigCacheBytes == 0 {
 		o.ConfigCacheBytes = 16 << 20
+	}
+	if o.RecordCacheBytes == 0 {
+		o.RecordCacheBytes = 16 << 20
 	}
 	if o.MaxJournalBytes == 0 {
 		o.MaxJournalBytes = DefaultMaxJournalBytes
@@ -454,7 +459,8 @@ func (o Options) records(cached client.Reader) record.Store {
 		Places: fairshare.NewPool(fairshare.Options{
 			Total: fairshare.Amount{Places: recordPlaces}, Waited: shares.Waited(shares.RecordOperations),
 		}),
-		Clock: o.Clock,
+		KeptBytes: o.RecordCacheBytes,
+		Clock:     o.Clock,
 	})
 }
 

@@ -108,6 +108,7 @@ func (x *Index) apply(o Operation, now time.Time, maxBytes int64) (*change, erro
 		Revision: x.Revision + 1, Items: slices.Clone(x.Items), step: x.step, outcomes: x.outcomes, kept: x.kept,
 	}
 	c := &change{index: next, written: map[string][]byte{}}
+	now = time.UnixMilli(now.UnixMilli()).UTC() // as it is stored
 	for _, key := range o.Delete {
 		if i, found := next.at(key); found {
 			c.drop(next.Items[i])
@@ -150,7 +151,7 @@ func (c *change) put(p Put, cause Cause, now time.Time) {
 		x.Items = slices.Delete(x.Items, i, i+1)
 	}
 	if len(p.Value) <= maxInlineBytes && x.inlined()+len(p.Value) <= maxInlineTotal {
-		item.inline = p.Value
+		item.inline = slices.Clone(p.Value)
 	} else {
 		item.blob = blobOf(cause, p)
 		c.written[item.blob] = p.Value

@@ -67,6 +67,8 @@ type Options struct {
 	Limiter Limiter
 	// Ceiling of the values of a namespace; nil for none.
 	Ceiling *Ceiling
+	// KeptBytes is the memory for indexes and values that were read before, shared by namespaces. 0 keeps none.
+	KeptBytes int64
 	// Clock returns the current time. Default: time.Now.
 	Clock func() time.Time
 }
@@ -76,6 +78,7 @@ type objectStore struct {
 	objects Objects
 	o       Options
 	locks   locks
+	memory  *memory
 }
 
 // New returns a Store on Objects.
@@ -84,7 +87,7 @@ func New(objects Objects, o Options) Store {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	return &objectStore{objects: objects, o: o}
+	return &objectStore{objects: objects, o: o, memory: newMemory(o.KeptBytes)}
 }
 
 // Get implements Store.
@@ -131,10 +134,14 @@ func (s *objectStore) read(ctx context.Context, scope Scope) (*Index, string, er
 	case err != nil:
 		return nil, "", fmt.Errorf("reading the index of store %s of %s: %w", scope.Store, scope.Owner(), err)
 	}
+	if x, ok := s.memory.index(scope, stored); ok {
+		return x, stored.Version, nil
+	}
 	x, err := decodeIndex(stored.Payload, stored.Revision)
 	if err != nil {
 		return nil, "", fmt.Errorf("reading the index of store %s of %s: %w", scope.Store, scope.Owner(), err)
 	}
+	s.memory.keepIndex(scope, stored.Payload, x)
 	return x, stored.Version, nil
 }
 
@@ -151,6 +158,9 @@ func (s *objectStore) Load(ctx context.Context, scope Scope, item Item) ([]byte,
 		return nil, err
 	}
 	defer leave()
+	if value, ok := s.memory.value(scope, item.blob); ok && int64(len(value)) == item.Size {
+		return value, nil
+	}
 	packed, err := s.objects.ReadBlob(ctx, scope, item.blob)
 	if err != nil {
 		return nil, fmt.Errorf("reading %q: %w", item.Key, err)
@@ -162,6 +172,7 @@ func (s *objectStore) Load(ctx context.Context, scope Scope, item Item) ([]byte,
 	if err != nil {
 		return nil, fmt.Errorf("reading %q: %w", item.Key, err)
 	}
+	s.memory.keepValue(scope, item.blob, value)
 	return value, nil
 }
 
@@ -276,7 +287,9 @@ func (s *objectStore) try(ctx context.Context, scope Scope, cause Cause, decide 
 		return Outcome{}, err
 	}
 	written = true
+	s.memory.keepIndex(scope, index, c.index)
 	for _, name := range c.dropped {
+		s.memory.forget(scope, name)
 		// One that stays takes room until its owner is deleted, and harms nothing else.
 		_ = s.objects.DeleteBlob(ctx, scope, name)
 	}

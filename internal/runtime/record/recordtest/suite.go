@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func Run(t *testing.T, newObjects func(t *testing.T) record.Objects) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			test.run(&fixture{t: t, objects: Wrap(newObjects(t)), scope: newScope()})
+			test.run(newFixture(t, newObjects(t)))
 		})
 	}
 }
@@ -65,6 +66,15 @@ type fixture struct {
 	t       *testing.T
 	objects *Objects
 	scope   record.Scope
+	// warm is a Store that keeps what it has read, as a process does that has run for a while.
+	warm record.Store
+}
+
+func newFixture(t *testing.T, objects record.Objects) *fixture {
+	return &fixture{
+		t: t, objects: Wrap(objects), scope: newScope(),
+		warm: record.New(objects, record.Options{KeptBytes: 16 << 20}),
+	}
 }
 
 func newScope() record.Scope {
@@ -74,7 +84,7 @@ func newScope() record.Scope {
 
 // another is a further store on the same objects.
 func (f *fixture) another(t *testing.T) *fixture {
-	return &fixture{t: t, objects: Wrap(f.objects.inner), scope: newScope()}
+	return newFixture(t, f.objects.inner)
 }
 
 // store is a Store as a new process has it.
@@ -124,6 +134,11 @@ func (f *fixture) list() *record.Index {
 	if err != nil {
 		f.t.Fatalf("listing: %v", err)
 	}
+	// A process that has read the store before sees the same.
+	warm, err := f.warm.List(f.t.Context(), f.scope)
+	if err != nil || warm.Revision < x.Revision || warm.Revision == x.Revision && !reflect.DeepEqual(warm, x) {
+		f.t.Fatalf("a process that has listed the store before finds %+v, %v, not %+v", warm, err, x)
+	}
 	return x
 }
 
@@ -142,6 +157,9 @@ func (f *fixture) expect(want ...record.Put) {
 		value, err := f.store().Load(f.t.Context(), f.scope, item)
 		if err != nil || !bytes.Equal(value, put.Value) {
 			f.t.Fatalf("the key %s has %d bytes, not %d, or another value: %v", put.Key, len(value), len(put.Value), err)
+		}
+		if kept, err := f.warm.Load(f.t.Context(), f.scope, item); err != nil || !bytes.Equal(kept, put.Value) {
+			f.t.Fatalf("a process that has read the key %s before finds %d bytes, %v", put.Key, len(kept), err)
 		}
 		if item.Size != int64(len(put.Value)) || item.Encoding != put.Encoding || item.Kind != put.Kind {
 			f.t.Fatalf("the key %s is listed as %+v", put.Key, item)
