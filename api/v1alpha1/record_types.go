@@ -11,7 +11,7 @@ type RecordType string
 const (
 	// RecordTypeIndex is the list of the keys of a store, with small values. A store has one, which changes.
 	RecordTypeIndex RecordType = "Index"
-	// RecordTypeBlob is one larger value. It never changes.
+	// RecordTypeBlob is one larger value, or a page of the index of a store with many keys. It never changes.
 	RecordTypeBlob RecordType = "Blob"
 )
 
@@ -46,7 +46,7 @@ type RecordSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Format int32 `json:"format"`
-	// payload is the keys of an index, as JSON, or the value of a blob. It is compressed with gzip and encoded in base64.
+	// payload is the keys of an index or of a page of it, as JSON, or the value of a blob. It is compressed with gzip and encoded in base64.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=720896

@@ -66,6 +66,7 @@ type scenario struct {
 
 var scenarios = slices.Concat(
 	plain, guarded, lively, interfered, bundled, blueprints, mixed, waiting, connecting, bulky, backgrounds,
+	paged,
 )
 
 var plain = []scenario{

@@ -100,9 +100,9 @@ func (r *Resolved) checkInitialFiles(bundles, layers []layered) {
 		}
 		total += count
 	}
-	if total > record.MaxKeys {
-		r.fileProblem = fmt.Sprintf("initialFiles of all layers make %d files and directories; the maximum of a Session is "+
-			"%d. Remove some.", total, record.MaxKeys)
+	if total > record.MaxChanges {
+		r.fileProblem = fmt.Sprintf("initialFiles of all layers make %d files and directories; the maximum is %d. "+
+			"Remove some.", total, record.MaxChanges)
 	}
 }
 

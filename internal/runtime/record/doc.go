@@ -13,6 +13,12 @@
 // between a blob and the index leaves the blob behind; the same operation, when it is repeated, uses it. Otherwise it
 // goes with the Session.
 //
+// An index of more keys than one object holds has pages: blobs with the items of the keys whose hash they are for, and
+// an index that names them. An operation writes the pages of the keys that it changes before the index, which is still
+// the one object that decides, and deletes those that it replaces. The index names these too, until it is known that
+// they are deleted, so that a process that ends in between leaves them to the next operation. Pages that an operation
+// writes in vain are deleted by it. Indexes that fit into one object have no pages, and the form that they always had.
+//
 // # Causes
 //
 // An operation names its cause, and the index keeps its outcome: a repeated operation changes nothing and gets the

@@ -37,6 +37,12 @@ type Index struct {
 	// operations without a step.
 	step           int64
 	outcomes, kept []outcome
+	// pages have the items as they are stored; nil for an index that has them itself.
+	pages []page
+	// replaced are the pages that the last operation has replaced, and collected reports whether this process knows that
+	// they are deleted.
+	replaced  []string
+	collected bool
 }
 
 // outcome is the outcome of an operation under the key of its cause.
@@ -86,12 +92,26 @@ func (x *Index) Bytes() int64 {
 	return sum
 }
 
+// weight is the size of all values and, as they are stored, of all pages.
+func (x *Index) weight() int64 {
+	sum := x.Bytes()
+	for _, p := range x.pages {
+		sum += p.Bytes
+	}
+	return sum
+}
+
 // change is an index that an operation results in.
 type change struct {
-	index *Index
-	// written are the blobs that the index needs, by name; dropped are those that only the index before referred to.
-	written map[string][]byte
-	dropped []string
+	index, before *Index
+	// keys are those that the operation writes or deletes.
+	keys []string
+	// written are the values that the index needs as blobs, by name, and pages the pages of the index, compressed; dropped
+	// are the blobs that only the index before referred to.
+	written, pages map[string][]byte
+	dropped        []string
+	// inlined is the size of the values that are a part of the index.
+	inlined int
 }
 
 // apply returns the index after an operation that was not carried out yet. It is a pure function.
@@ -104,24 +124,18 @@ func (x *Index) apply(o Operation, now time.Time, maxBytes int64) (*change, erro
 			return nil, &ConflictError{Key: key, Revision: item.Revision, Expected: expected}
 		}
 	}
-	next := &Index{
-		Revision: x.Revision + 1, Items: slices.Clone(x.Items), step: x.step, outcomes: x.outcomes, kept: x.kept,
-	}
-	c := &change{index: next, written: map[string][]byte{}}
+	next := &Index{Revision: x.Revision + 1, step: x.step, outcomes: x.outcomes, kept: x.kept}
+	c := &change{index: next, before: x, written: map[string][]byte{}, pages: map[string][]byte{}}
 	now = time.UnixMilli(now.UnixMilli()).UTC() // as it is stored
-	for _, key := range o.Delete {
-		if i, found := next.at(key); found {
-			c.drop(next.Items[i])
-			next.Items = slices.Delete(next.Items, i, i+1)
-		}
-	}
+	c.keep(o)
 	for _, put := range o.Put {
 		c.put(put, o.Cause, now)
 	}
+	slices.SortFunc(next.Items, func(a, b Item) int { return cmp.Compare(a.Key, b.Key) })
 	if err := next.record(o); err != nil {
 		return nil, err
 	}
-	if len(next.Items) > MaxKeys {
+	if len(next.Items) > MaxKeys && len(next.Items) > len(x.Items) {
 		return nil, fmt.Errorf("%w: it would have %d keys; the maximum is %d", ErrFull, len(next.Items), MaxKeys)
 	}
 	if size := next.Bytes(); size > maxBytes && size > x.Bytes() {
@@ -130,42 +144,45 @@ func (x *Index) apply(o Operation, now time.Time, maxBytes int64) (*change, erro
 	return c, nil
 }
 
-// drop notes that an item is replaced or deleted.
-func (c *change) drop(item Item) {
-	if item.blob != "" {
-		c.dropped = append(c.dropped, item.blob)
+// keep keeps the items that an operation does not change. The blobs of others are dropped.
+func (c *change) keep(o Operation) {
+	c.keys = slices.Clone(o.Delete)
+	for _, put := range o.Put {
+		c.keys = append(c.keys, put.Key)
+	}
+	changed := make(map[string]bool, len(c.keys))
+	for _, key := range c.keys {
+		changed[key] = true
+	}
+	c.index.Items = make([]Item, 0, len(c.before.Items)+len(o.Put))
+	for _, item := range c.before.Items {
+		switch {
+		case !changed[item.Key]:
+			c.index.Items = append(c.index.Items, item)
+			c.inlined += len(item.inline)
+		case item.blob != "":
+			c.dropped = append(c.dropped, item.blob)
+		}
 	}
 }
 
 // put writes the value of a key.
 func (c *change) put(p Put, cause Cause, now time.Time) {
-	x := c.index
-	i, found := x.at(p.Key)
 	item := Item{
-		Key: p.Key, Revision: x.Revision, Size: int64(len(p.Value)), Encoding: p.Encoding, Kind: p.Kind,
+		Key: p.Key, Revision: c.index.Revision, Size: int64(len(p.Value)), Encoding: p.Encoding, Kind: p.Kind,
 		Created: now, Modified: now,
 	}
-	if found {
-		c.drop(x.Items[i])
-		item.Created = x.Items[i].Created
-		x.Items = slices.Delete(x.Items, i, i+1)
+	if before, found := c.before.Find(p.Key); found {
+		item.Created = before.Created
 	}
-	if len(p.Value) <= maxInlineBytes && x.inlined()+len(p.Value) <= maxInlineTotal {
+	if len(p.Value) <= maxInlineBytes && c.inlined+len(p.Value) <= maxInlineTotal {
 		item.inline = slices.Clone(p.Value)
+		c.inlined += len(p.Value)
 	} else {
 		item.blob = blobOf(cause, p)
 		c.written[item.blob] = p.Value
 	}
-	x.Items = slices.Insert(x.Items, i, item)
-}
-
-// inlined is the size of the values that are a part of the index.
-func (x *Index) inlined() int {
-	sum := 0
-	for _, item := range x.Items {
-		sum += len(item.inline)
-	}
-	return sum
+	c.index.Items = append(c.index.Items, item)
 }
 
 // record adds the outcome of an operation.
@@ -213,8 +230,9 @@ func (o Operation) check() error {
 	if len(o.Result) > MaxResultBytes {
 		return invalid("the result has %d bytes; the maximum is %d", len(o.Result), MaxResultBytes)
 	}
-	if changes := len(o.Put) + len(o.Delete); changes > MaxChanges || len(o.Expect) > MaxKeys {
-		return invalid("it changes %d keys and expects %d; the maximum is %d", changes, len(o.Expect), MaxChanges)
+	if len(o.Put) > MaxChanges || len(o.Delete) > MaxKeys || len(o.Expect) > MaxKeys {
+		return invalid("it writes %d keys, deletes %d and expects %d; the maximum is %d, %d and %d", len(o.Put),
+			len(o.Delete), len(o.Expect), MaxChanges, MaxKeys, MaxKeys)
 	}
 	keys := slices.Clone(o.Delete)
 	for _, put := range o.Put {
@@ -250,6 +268,8 @@ type storedIndex struct {
 	Outcomes []outcome    `json:"outcomes,omitempty"`
 	Kept     []outcome    `json:"kept,omitempty"`
 	Items    []storedItem `json:"items,omitempty"`
+	Pages    []page       `json:"pages,omitempty"`
+	Replaced []string     `json:"replaced,omitempty"`
 }
 
 // storedItem is the form in which an item is stored, with its times in milliseconds since 1970.
@@ -265,31 +285,77 @@ type storedItem struct {
 	Blob     string `json:"blob,omitempty"`
 }
 
-// encode returns the index as it is stored.
-func (x *Index) encode() ([]byte, error) {
-	stored := storedIndex{Revision: x.Revision, Step: x.step, Outcomes: x.outcomes, Kept: x.kept}
-	for _, i := range x.Items {
-		stored.Items = append(stored.Items, storedItem{
+// storedItems returns items as they are stored.
+func storedItems(items []Item) []storedItem {
+	stored := make([]storedItem, len(items))
+	for n, i := range items {
+		stored[n] = storedItem{
 			Key: i.Key, Revision: i.Revision, Size: i.Size, Encoding: i.Encoding, Kind: i.Kind,
 			Created: i.Created.UnixMilli(), Modified: i.Modified.UnixMilli(), Value: i.inline, Blob: i.blob,
-		})
+		}
 	}
+	return stored
+}
+
+// itemsOf returns the items that are stored.
+func itemsOf(stored []storedItem) []Item {
+	items := make([]Item, len(stored))
+	for n, i := range stored {
+		items[n] = Item{
+			Key: i.Key, Revision: i.Revision, Size: i.Size, Encoding: i.Encoding, Kind: i.Kind,
+			Created: time.UnixMilli(i.Created).UTC(), Modified: time.UnixMilli(i.Modified).UTC(),
+			inline: i.Value, blob: i.Blob,
+		}
+	}
+	return items
+}
+
+func encodeJSON(value any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(stored); err != nil {
+	if err := encoder.Encode(value); err != nil {
 		return nil, fmt.Errorf("encoding an index: %w", err)
 	}
-	if text.Len() > maxIndexBytes {
-		return nil, fmt.Errorf("%w: its %d keys take %d bytes; the maximum is %d", ErrFull, len(x.Items), text.Len(),
-			maxIndexBytes)
-	}
-	return pack(text.Bytes())
+	return text.Bytes(), nil
 }
 
-// decodeIndex reads an index that is stored at a revision.
-func decodeIndex(payload []byte, revision int64) (*Index, error) {
-	text, err := unpack(payload, maxIndexBytes)
+// encode returns the index of a change as it is stored, and writes its pages.
+func (c *change) encode(cause Cause) (Stored, error) {
+	x := c.index
+	stored := storedIndex{Revision: x.Revision, Step: x.step, Outcomes: x.outcomes, Kept: x.kept}
+	format := int32(Format)
+	whole := len(x.Items) <= joinKeys || len(c.before.pages) == 0 && len(x.Items) <= pageKeys
+	if whole {
+		stored.Items = storedItems(x.Items)
+	}
+	text, err := encodeJSON(stored)
+	if err != nil {
+		return Stored{}, err
+	}
+	if !whole || len(text) > maxIndexBytes && len(x.Items) > 0 {
+		if err := c.encodePages(cause); err != nil {
+			return Stored{}, err
+		}
+		stored.Items, stored.Pages, format = nil, x.pages, FormatPages
+	}
+	x.replaced = c.replacedPages()
+	if stored.Replaced = x.replaced; len(x.pages)+len(x.replaced) > 0 {
+		if text, err = encodeJSON(stored); err != nil {
+			return Stored{}, err
+		}
+	}
+	if len(text) > maxIndexBytes {
+		return Stored{}, fmt.Errorf("%w: its %d keys take %d bytes; the maximum is %d", ErrFull, len(x.Items), len(text),
+			maxIndexBytes)
+	}
+	packed, err := pack(text)
+	return Stored{Payload: packed, Revision: x.Revision, Format: format}, err
+}
+
+// decodeIndex reads an index that is stored. The items of one with pages are missing.
+func decodeIndex(from Stored) (*Index, error) {
+	text, err := unpack(from.Payload, maxIndexBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -297,19 +363,21 @@ func decodeIndex(payload []byte, revision int64) (*Index, error) {
 	if err := json.Unmarshal(text, &stored); err != nil {
 		return nil, fmt.Errorf("%w (decoding an index: %w)", ErrFormat, err)
 	}
-	if stored.Revision != revision || len(stored.Items) > MaxKeys {
+	if stored.Revision != from.Revision || len(stored.Items) > pageKeys {
 		return nil, fmt.Errorf("%w (the index of revision %d with %d keys is stored as revision %d)", ErrFormat,
-			stored.Revision, len(stored.Items), revision)
+			stored.Revision, len(stored.Items), from.Revision)
 	}
-	x := &Index{Revision: revision, step: stored.Step, outcomes: stored.Outcomes, kept: stored.Kept}
-	for _, i := range stored.Items {
-		x.Items = append(x.Items, Item{
-			Key: i.Key, Revision: i.Revision, Size: i.Size, Encoding: i.Encoding, Kind: i.Kind,
-			Created: time.UnixMilli(i.Created).UTC(), Modified: time.UnixMilli(i.Modified).UTC(),
-			inline: i.Value, blob: i.Blob,
-		})
+	if (from.Format == FormatPages) != (len(stored.Pages) > 0) || len(stored.Replaced) > maxReplaced {
+		return nil, fmt.Errorf("%w (an index of format %d has %d pages)", ErrFormat, from.Format, len(stored.Pages))
 	}
-	if !slices.IsSortedFunc(x.Items, func(a, b Item) int { return cmp.Compare(a.Key, b.Key) }) {
+	x := &Index{
+		Revision: stored.Revision, step: stored.Step, outcomes: stored.Outcomes, kept: stored.Kept, pages: stored.Pages,
+		replaced: stored.Replaced,
+	}
+	if len(x.pages) > 0 {
+		return x, checkPages(stored)
+	}
+	if x.Items = itemsOf(stored.Items); !sorted(x.Items) {
 		return nil, fmt.Errorf("%w (the keys of an index are out of order)", ErrFormat)
 	}
 	return x, nil

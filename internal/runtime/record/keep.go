@@ -23,11 +23,12 @@ type place struct {
 	blob  string
 }
 
-// decoded is an index, with the bytes that it was decoded from, or the value of a blob.
+// decoded is an index, with the bytes that it was decoded from, or the value of a blob, or the items of a page.
 type decoded struct {
 	payload []byte
 	index   *Index
 	value   []byte
+	items   []Item
 }
 
 // newMemory returns a memory of so many bytes, which keeps nothing for 0.
@@ -61,6 +62,17 @@ func (m *memory) keepValue(scope Scope, blob string, value []byte) {
 		int64(len(value))+itemBytes)
 }
 
+// page returns the items of a page of an index.
+func (m *memory) page(scope Scope, blob string) ([]Item, bool) {
+	known, ok := m.kept.Get(scope.Namespace, place{scope: scope, blob: blob})
+	return known.items, ok
+}
+
+// keepPage keeps the items of a page of an index. They must not change any more.
+func (m *memory) keepPage(scope Scope, blob string, items []Item) {
+	m.kept.Keep(scope.Namespace, place{scope: scope, blob: blob}, decoded{items: items}, itemBytes+sizeOf(items))
+}
+
 // forget drops the value of a blob that no index names any more.
 func (m *memory) forget(scope Scope, blob string) {
 	m.kept.Forget(scope.Namespace, place{scope: scope, blob: blob})
@@ -68,14 +80,20 @@ func (m *memory) forget(scope Scope, blob string) {
 
 // memory is about what an index takes in memory.
 func (x *Index) memory() int64 {
-	sum := int64(itemBytes)
-	for _, item := range x.Items {
-		sum += itemBytes + int64(len(item.Key)+len(item.Encoding)+len(item.Kind)+len(item.inline)+len(item.blob))
-	}
+	sum := int64(itemBytes) + sizeOf(x.Items)
 	for _, known := range [][]outcome{x.outcomes, x.kept} {
 		for _, o := range known {
 			sum += itemBytes + int64(len(o.Key)+len(o.Result))
 		}
+	}
+	return sum
+}
+
+// sizeOf is about what items take in memory.
+func sizeOf(items []Item) int64 {
+	sum := int64(0)
+	for _, item := range items {
+		sum += itemBytes + int64(len(item.Key)+len(item.Encoding)+len(item.Kind)+len(item.inline)+len(item.blob))
 	}
 	return sum
 }

@@ -5,14 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
-// Format is the version of the form that indexes and blobs are written in.
-const Format = 1
+const (
+	// Format is the version of the form that blobs, and indexes without pages, are written in.
+	Format = 1
+	// FormatPages is that of an index with pages. A manager that does not know it does not use the store.
+	FormatPages = 2
+)
 
 const (
 	// maxLost bounds how often an operation is tried whose outcome is unknown, and maxChanged how often one whose index
@@ -29,6 +34,8 @@ type Stored struct {
 	// Payload is the content, Revision its revision; both are empty where there is no index yet.
 	Payload  []byte
 	Revision int64
+	// Format is Format or FormatPages.
+	Format int32
 	// Version is the server's name of this version of the index.
 	Version string
 }
@@ -60,7 +67,8 @@ type Limiter interface {
 type Options struct {
 	// MaxBytes bounds the values of one store. Default: MaxStoreBytes.
 	MaxBytes int64
-	// Places bound the concurrent operations and reads, and with them the memory that these take: about 4 MiB each. Nil
+	// Places bound the concurrent operations and reads, and with them the memory that these take: about 4 MiB
+	// each, or 12 MiB for the largest index. Nil
 	// bounds nothing.
 	Places *fairshare.Pool
 	// Limiter of the bytes that are written; nil for none.
@@ -127,22 +135,61 @@ func (s *objectStore) List(ctx context.Context, scope Scope) (*Index, error) {
 
 // read reads an index, which is empty where it does not exist, and what the server calls its version.
 func (s *objectStore) read(ctx context.Context, scope Scope) (*Index, string, error) {
-	stored, err := s.objects.ReadIndex(ctx, scope)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return &Index{}, "", nil
-	case err != nil:
+	fail := func(err error) (*Index, string, error) {
 		return nil, "", fmt.Errorf("reading the index of store %s of %s: %w", scope.Store, scope.Owner(), err)
 	}
-	if x, ok := s.memory.index(scope, stored); ok {
-		return x, stored.Version, nil
+	last := ""
+	for range maxChanged {
+		stored, err := s.objects.ReadIndex(ctx, scope)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			return &Index{}, "", nil
+		case err != nil:
+			return fail(err)
+		}
+		if x, ok := s.memory.index(scope, stored); ok {
+			return x, stored.Version, nil
+		}
+		x, err := decodeIndex(stored)
+		if err == nil {
+			err = s.readPages(ctx, scope, x)
+		}
+		switch {
+		case err == nil:
+			s.memory.keepIndex(scope, stored.Payload, x)
+			return x, stored.Version, nil
+		case !errors.Is(err, ErrNotFound):
+			return fail(err)
+		case stored.Version == last:
+			return fail(fmt.Errorf("%w (a page of it is missing)", ErrFormat))
+		}
+		// An operation has replaced a page since the index was read.
+		last = stored.Version
 	}
-	x, err := decodeIndex(stored.Payload, stored.Revision)
-	if err != nil {
-		return nil, "", fmt.Errorf("reading the index of store %s of %s: %w", scope.Store, scope.Owner(), err)
+	return fail(fmt.Errorf("%w %d times meanwhile", ErrChanged, maxChanged))
+}
+
+// readPages reads the items of an index with pages. The error is ErrNotFound if the index was changed since.
+func (s *objectStore) readPages(ctx context.Context, scope Scope, x *Index) error {
+	parts := make([][]Item, len(x.pages))
+	for n, p := range x.pages {
+		items, ok := s.memory.page(scope, p.Blob)
+		if !ok {
+			packed, err := s.objects.ReadBlob(ctx, scope, p.Blob)
+			if err != nil {
+				return err
+			}
+			if items, err = decodePage(packed, p, n, len(x.pages)); err != nil {
+				return err
+			}
+			s.memory.keepPage(scope, p.Blob, items)
+		}
+		parts[n] = items
 	}
-	s.memory.keepIndex(scope, stored.Payload, x)
-	return x, stored.Version, nil
+	if len(parts) > 0 {
+		x.join(parts)
+	}
+	return nil
 }
 
 // Load implements Store.
@@ -203,12 +250,14 @@ func (s *objectStore) Update(ctx context.Context, scope Scope, cause Cause, deci
 		return fail(err)
 	}
 	defer leave()
+	left := &leftovers{}
 	for lost, changed := 0, 0; ; {
-		outcome, err := s.try(ctx, scope, cause, decide)
+		outcome, err := s.try(ctx, scope, cause, decide, left)
 		switch {
 		case err == nil:
 			return outcome, nil
 		case final(err) || ctx.Err() != nil:
+			s.abandon(ctx, scope, left)
 			return fail(err)
 		case errors.Is(err, ErrChanged):
 			changed++
@@ -236,11 +285,14 @@ type decideError struct{ error }
 func (e *decideError) Unwrap() error { return e.error }
 
 // try carries an operation out once. After an error the next try finds out whether this one has succeeded.
-func (s *objectStore) try(ctx context.Context, scope Scope, cause Cause, decide Decide) (Outcome, error) {
+func (s *objectStore) try(
+	ctx context.Context, scope Scope, cause Cause, decide Decide, left *leftovers,
+) (Outcome, error) {
 	before, version, err := s.read(ctx, scope)
 	if err != nil {
 		return Outcome{}, err
 	}
+	s.collect(ctx, scope, left, before, version)
 	if known, found := before.Outcome(cause); found {
 		return known, nil
 	}
@@ -262,38 +314,98 @@ func (s *objectStore) try(ctx context.Context, scope Scope, cause Cause, decide 
 	if err != nil {
 		return Outcome{}, err
 	}
-	counted, err := s.o.Ceiling.admit(ctx, scope, before.Bytes(), c.index.Bytes(), s.size)
+	blobs, index, err := c.packed(cause)
+	if err != nil {
+		return Outcome{}, err
+	}
+	index.Version = version
+	counted, err := s.o.Ceiling.admit(ctx, scope, before.weight(), c.index.weight(), s.size)
 	if err != nil {
 		return Outcome{}, err
 	}
 	written := false
 	defer func() { counted(written) }()
-	blobs, index, err := c.packed()
-	if err != nil {
+	if err := s.spend(ctx, scope, blobs, index.Payload); err != nil {
 		return Outcome{}, err
 	}
-	if err := s.spend(ctx, scope, blobs, index); err != nil {
-		return Outcome{}, err
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
-	for name, payload := range blobs {
-		if err := s.objects.CreateBlob(ctx, scope, name, payload); err != nil {
-			return Outcome{}, err
-		}
-	}
-	err = s.objects.WriteIndex(ctx, scope, Stored{Payload: index, Revision: c.index.Revision, Version: version})
-	if err != nil {
+	if err := s.write(ctx, scope, c, blobs, index, left); err != nil {
 		return Outcome{}, err
 	}
 	written = true
-	s.memory.keepIndex(scope, index, c.index)
+	return Outcome{Revision: c.index.Revision, Result: o.Result}, nil
+}
+
+// write writes the blobs of a change, then the index, and then deletes the blobs that are not needed any more.
+func (s *objectStore) write(
+	ctx context.Context, scope Scope, c *change, blobs map[string][]byte, index Stored, left *leftovers,
+) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	for _, name := range slices.Sorted(maps.Keys(blobs)) {
+		if c.pages[name] != nil {
+			left.add(index.Version, name)
+		}
+		if err := s.objects.CreateBlob(ctx, scope, name, blobs[name]); err != nil {
+			return err
+		}
+	}
+	if err := s.objects.WriteIndex(ctx, scope, index); err != nil {
+		left.open = left.open || !errors.Is(err, ErrRefused)
+		return err
+	}
+	left.pages = nil
 	for _, name := range c.dropped {
 		s.memory.forget(scope, name)
 		// One that stays takes room until its owner is deleted, and harms nothing else.
 		_ = s.objects.DeleteBlob(ctx, scope, name)
 	}
-	return Outcome{Revision: c.index.Revision, Result: o.Result}, nil
+	c.index.collected = true
+	for _, name := range c.index.replaced {
+		s.memory.forget(scope, name)
+		// The next operation deletes one that stays.
+		c.index.collected = s.objects.DeleteBlob(ctx, scope, name) == nil && c.index.collected
+	}
+	s.memory.keepIndex(scope, index.Payload, c.index)
+	return nil
+}
+
+// leftovers are the pages that tries of one operation have written before an index that they could not write.
+type leftovers struct {
+	// version is that of the index that the tries were to replace.
+	version string
+	pages   []string
+	// open reports whether one of these tries may still take effect.
+	open bool
+}
+
+func (l *leftovers) add(version, name string) {
+	l.version, l.pages = version, append(l.pages, name)
+}
+
+// collect deletes the pages that earlier tries have left, once the index is another one than they were to replace: none
+// of their writes can take effect any more.
+func (s *objectStore) collect(ctx context.Context, scope Scope, left *leftovers, now *Index, version string) {
+	if len(left.pages) == 0 || version == left.version {
+		return
+	}
+	for _, name := range left.pages {
+		if !now.names(name) {
+			_ = s.objects.DeleteBlob(ctx, scope, name)
+		}
+	}
+	*left = leftovers{}
+}
+
+// abandon deletes the pages that the tries of an operation have left that is not carried out.
+func (s *objectStore) abandon(ctx context.Context, scope Scope, left *leftovers) {
+	if left.open || len(left.pages) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	for _, name := range left.pages {
+		_ = s.objects.DeleteBlob(ctx, scope, name)
+	}
 }
 
 // size reads the size of all values of a store.
@@ -302,18 +414,18 @@ func (s *objectStore) size(ctx context.Context, scope Scope) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return x.Bytes(), nil
+	return x.weight(), nil
 }
 
 // packed returns the blobs and the index of a change as they are stored.
-func (c *change) packed() (blobs map[string][]byte, index []byte, err error) {
-	if index, err = c.index.encode(); err != nil {
-		return nil, nil, err
+func (c *change) packed(cause Cause) (blobs map[string][]byte, index Stored, err error) {
+	if index, err = c.encode(cause); err != nil {
+		return nil, Stored{}, err
 	}
-	blobs = map[string][]byte{}
+	blobs = maps.Clone(c.pages)
 	for name, value := range c.written {
 		if blobs[name], err = pack(value); err != nil {
-			return nil, nil, err
+			return nil, Stored{}, err
 		}
 	}
 	return blobs, index, nil

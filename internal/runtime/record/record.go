@@ -14,14 +14,14 @@ const (
 	MaxValueBytes = 512 << 10
 	// MaxKeyBytes is the maximum length of a key.
 	MaxKeyBytes = 512
-	// MaxKeys is the maximum number of keys of a store.
-	MaxKeys = 1024
+	// MaxKeys is the maximum number of keys of a store. With the size of the index it bounds the memory of an operation.
+	MaxKeys = 4096
 	// MaxStoreBytes is the maximum size of all values of a store.
 	MaxStoreBytes = 16 << 20
 	// MaxResultBytes is the maximum size of the result of an operation.
 	MaxResultBytes = 1 << 10
-	// MaxChanges is the maximum number of keys that one operation writes or deletes.
-	MaxChanges = MaxKeys
+	// MaxChanges is the maximum number of keys that one operation writes.
+	MaxChanges = 1024
 
 	// maxLabelBytes is the maximum length of an encoding and of a kind, and maxCauseBytes that of the key of a cause.
 	maxLabelBytes = 32

@@ -94,13 +94,23 @@ func TestFilesThatAToolReturnsAreWrittenUnlessTheyHaveChanged(t *testing.T) {
 
 func TestFilesForWhichThereIsNoRoomAreRefusedTogether(t *testing.T) {
 	s := newSite(t)
-	s.write("/before")
-	var files []Content
-	for i := range record.MaxKeys {
-		files = append(files, Content{Path: fmt.Sprintf("/%04d", i), Content: []byte("x")})
+	many := func(n, count int) []Content {
+		files := make([]Content, count)
+		for i := range files {
+			files[i] = Content{Path: fmt.Sprintf("/%d-%04d", n, i), Content: []byte("x")}
+		}
+		return files
 	}
-	_, err := s.Return(t.Context(), s.cause(), 1, files, refusals)
-	if !told(err) || len(s.paths()) != 1 {
-		t.Errorf("%d files are written: %v", len(s.paths()), err)
+	const rounds = record.MaxKeys / record.MaxChanges
+	for n := range rounds - 1 {
+		if _, err := s.Return(t.Context(), s.cause(), 1, many(n, record.MaxChanges), refusals); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.write("/one-more")
+	before := len(s.paths())
+	_, err := s.Return(t.Context(), s.cause(), 1, many(rounds, record.MaxChanges), refusals)
+	if !told(err) || len(s.paths()) != before {
+		t.Errorf("%d files are written: %v", len(s.paths())-before, err)
 	}
 }

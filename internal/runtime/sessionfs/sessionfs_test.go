@@ -465,7 +465,7 @@ func TestAFullFilesystemSaysSo(t *testing.T) {
 	}
 	// The directories of one path count as well.
 	s = newSite(t)
-	for i := range 33 {
+	for i := range record.MaxKeys/32 + 1 {
 		_, err = s.Write(ctx, s.cause(), fmt.Sprintf("/%d%s", i, strings.Repeat("/d", 31)), "", Text)
 	}
 	if !told(err) || len(s.paths()) != record.MaxKeys {

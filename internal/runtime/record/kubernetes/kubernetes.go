@@ -56,7 +56,9 @@ func (k *Objects) ReadIndex(ctx context.Context, scope record.Scope) (record.Sto
 	if err != nil {
 		return record.Stored{}, err
 	}
-	return record.Stored{Payload: payload, Revision: r.Spec.Revision, Version: r.ResourceVersion}, nil
+	return record.Stored{
+		Payload: payload, Revision: r.Spec.Revision, Format: r.Spec.Format, Version: r.ResourceVersion,
+	}, nil
 }
 
 // ReadBlob reads a blob from etcd, past every cache.
@@ -75,7 +77,8 @@ func (k *Objects) read(
 		return nil, nil, record.ErrNotFound
 	case err != nil:
 		return nil, nil, fmt.Errorf("reading Record %s/%s: %w", scope.Namespace, name, err)
-	case r.Spec.Type != of || r.Spec.Format != record.Format:
+	case r.Spec.Type != of || r.Spec.Format != record.Format && !(of == v1alpha1.RecordTypeIndex &&
+		r.Spec.Format == record.FormatPages):
 		return nil, nil, fmt.Errorf("reading Record %s/%s: %w (%s of format %d)", scope.Namespace, name, record.ErrFormat,
 			r.Spec.Type, r.Spec.Format)
 	}
@@ -90,7 +93,7 @@ func (k *Objects) read(
 func (k *Objects) WriteIndex(ctx context.Context, scope record.Scope, index record.Stored) error {
 	name := IndexName(scope)
 	r := newRecord(scope, name, v1alpha1.RecordTypeIndex, index.Payload)
-	r.Spec.Revision, r.ResourceVersion = index.Revision, index.Version
+	r.Spec.Revision, r.Spec.Format, r.ResourceVersion = index.Revision, index.Format, index.Version
 	request := k.client.Post()
 	if index.Version != "" {
 		request = k.client.Put().Name(name)

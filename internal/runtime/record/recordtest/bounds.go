@@ -88,13 +88,9 @@ func storeIsBounded(f *fixture) {
 			f.t.Fatalf("%s: the revision is %d, and was %d", what, after, before)
 		}
 	}
-	var keys []record.Put
-	for i := range record.MaxKeys {
-		keys = append(keys, record.Put{Key: fmt.Sprintf("/%04d", i)})
-	}
-	f.put(1, keys...)
+	f.fill(record.MaxKeys)
 	full("a key too many", record.Operation{Cause: f.cause(2), Put: []record.Put{text("/more", "")}}, f.store())
-	f.apply(record.Operation{Cause: f.cause(2), Delete: []string{"/0000"}, Put: []record.Put{text("/more", "")}})
+	f.apply(record.Operation{Cause: f.cause(2), Delete: []string{filler + "0000"}, Put: []record.Put{text("/more", "")}})
 
 	f.scope = newScope()
 	small := record.New(f.objects, record.Options{MaxBytes: 1_000})
@@ -110,13 +106,10 @@ func storeIsBounded(f *fixture) {
 
 	// The keys alone can be more than an index may have.
 	f.scope = newScope()
-	long := make([]record.Put, record.MaxKeys)
-	for i := range long {
-		key := fmt.Sprintf("/%04d/%s", i, noise("", uint64(i), 800).Value)
-		long[i] = record.Put{Key: strings.ToValidUTF8(key, "\u2028")[:record.MaxKeyBytes-3]}
-		long[i].Key = strings.ToValidUTF8(long[i].Key, "")
+	for i := range record.MaxKeys/record.MaxChanges - 1 {
+		f.put(1, long(i, record.MaxChanges)...)
 	}
-	full("an index that is too large", record.Operation{Cause: f.cause(1), Put: long}, f.store())
+	full("an index that is too large", record.Operation{Cause: f.cause(1), Put: long(9, record.MaxChanges)}, f.store())
 
 	f.scope = newScope()
 	for i := range 16 {
@@ -125,24 +118,35 @@ func storeIsBounded(f *fixture) {
 	full("outcomes that are kept for ever", record.Operation{Cause: record.Cause{Key: "16"}}, f.store())
 }
 
+// long are keys of the greatest length.
+func long(seed, count int) []record.Put {
+	puts := make([]record.Put, count)
+	for i := range puts {
+		key := fmt.Sprintf("/%d/%04d/%x", seed, i, noise("", uint64(i), record.MaxKeyBytes).Value)
+		puts[i] = record.Put{Key: key[:record.MaxKeyBytes]}
+	}
+	return puts
+}
+
 func operationIsBounded(f *fixture) {
 	valid := record.Cause{Step: 1, Key: "a"}
 	for what, o := range map[string]record.Operation{
-		"no cause":         {Put: []record.Put{text("/a", "")}},
-		"a long cause":     {Cause: record.Cause{Step: 1, Key: strings.Repeat("a", 257)}},
-		"a cause of bytes": {Cause: record.Cause{Step: 1, Key: "\xff"}},
-		"a step below 0":   {Cause: record.Cause{Step: -1, Key: "a"}},
-		"a large result":   {Cause: valid, Result: make([]byte, record.MaxResultBytes+1)},
-		"a large value":    {Cause: valid, Put: []record.Put{{Key: "/a", Value: make([]byte, record.MaxValueBytes+1)}}},
-		"no key":           {Cause: valid, Put: []record.Put{text("", "a")}},
-		"a long key":       {Cause: valid, Delete: []string{strings.Repeat("a", record.MaxKeyBytes+1)}},
-		"a key of bytes":   {Cause: valid, Put: []record.Put{text("/\xff", "a")}},
-		"a key twice":      {Cause: valid, Put: []record.Put{text("/a", "a")}, Delete: []string{"/a"}},
-		"a long kind":      {Cause: valid, Put: []record.Put{{Key: "/a", Kind: strings.Repeat("k", 33)}}},
-		"a long encoding":  {Cause: valid, Put: []record.Put{{Key: "/a", Encoding: strings.Repeat("k", 33)}}},
-		"a kind of bytes":  {Cause: valid, Put: []record.Put{{Key: "/a", Kind: "\xff"}}},
-		"bytes to encode":  {Cause: valid, Put: []record.Put{{Key: "/a", Encoding: "\xff"}}},
-		"too many changes": {Cause: valid, Delete: make([]string, record.MaxChanges+1)},
+		"no cause":           {Put: []record.Put{text("/a", "")}},
+		"a long cause":       {Cause: record.Cause{Step: 1, Key: strings.Repeat("a", 257)}},
+		"a cause of bytes":   {Cause: record.Cause{Step: 1, Key: "\xff"}},
+		"a step below 0":     {Cause: record.Cause{Step: -1, Key: "a"}},
+		"a large result":     {Cause: valid, Result: make([]byte, record.MaxResultBytes+1)},
+		"a large value":      {Cause: valid, Put: []record.Put{{Key: "/a", Value: make([]byte, record.MaxValueBytes+1)}}},
+		"no key":             {Cause: valid, Put: []record.Put{text("", "a")}},
+		"a long key":         {Cause: valid, Delete: []string{strings.Repeat("a", record.MaxKeyBytes+1)}},
+		"a key of bytes":     {Cause: valid, Put: []record.Put{text("/\xff", "a")}},
+		"a key twice":        {Cause: valid, Put: []record.Put{text("/a", "a")}, Delete: []string{"/a"}},
+		"a long kind":        {Cause: valid, Put: []record.Put{{Key: "/a", Kind: strings.Repeat("k", 33)}}},
+		"a long encoding":    {Cause: valid, Put: []record.Put{{Key: "/a", Encoding: strings.Repeat("k", 33)}}},
+		"a kind of bytes":    {Cause: valid, Put: []record.Put{{Key: "/a", Kind: "\xff"}}},
+		"bytes to encode":    {Cause: valid, Put: []record.Put{{Key: "/a", Encoding: "\xff"}}},
+		"too many deletions": {Cause: valid, Delete: make([]string, record.MaxKeys+1)},
+		"too many values":    {Cause: valid, Put: make([]record.Put, record.MaxChanges+1)},
 	} {
 		if _, err := f.store().Apply(f.t.Context(), f.scope, o); !errors.Is(err, record.ErrInvalid) {
 			f.t.Errorf("%s: %v", what, err)
@@ -180,7 +184,8 @@ func damagedIndex(f *fixture) {
 		"a bomb": packed(bytes.Repeat([]byte(" "), 64<<20)),
 	} {
 		f.scope = newScope()
-		if err := f.objects.WriteIndex(f.t.Context(), f.scope, record.Stored{Payload: payload, Revision: 1}); err != nil {
+		stored := record.Stored{Payload: payload, Revision: 1, Format: record.Format}
+		if err := f.objects.WriteIndex(f.t.Context(), f.scope, stored); err != nil {
 			f.t.Fatalf("%s: %v", what, err)
 		}
 		if _, err := f.store().List(f.t.Context(), f.scope); !errors.Is(err, record.ErrFormat) {

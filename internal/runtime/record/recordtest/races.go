@@ -70,7 +70,7 @@ func expectedRevisions(f *fixture) {
 			}
 		})
 		f.expect(text("/counter", strconv.Itoa(writers*each)))
-		if got := f.list().Revision; got != writers*each {
+		if got := f.list().Revision - f.base; got != writers*each {
 			f.t.Fatalf("the revision is %d after %d operations and %d conflicts", got, writers*each, conflicts.Load())
 		}
 	}
@@ -155,12 +155,12 @@ func repeatedConcurrently(f *fixture) {
 	stores, o := f.stores(false), record.Operation{Cause: f.cause(1), Put: []record.Put{noise("/a", 1, 10_000)}}
 	together(func(i int) {
 		outcome, err := stores[i].Apply(deadline(f.t), f.scope, o)
-		if err != nil || outcome.Revision != 1 {
+		if err != nil || outcome.Revision != f.base+1 {
 			f.t.Errorf("repetition %d: %+v, %v", i, outcome, err)
 		}
 	})
 	f.expect(noise("/a", 1, 10_000))
-	if got := f.list().Revision; got != 1 {
+	if got := f.list().Revision - f.base; got != 1 {
 		f.t.Fatalf("the revision is %d", got)
 	}
 }
@@ -182,8 +182,8 @@ func (f *fixture) everyCall(run func(f *fixture, o record.Operation, index int, 
 	model := f.another(f.t)
 	model.apply(model.contested())
 	calls := model.objects.Calls()
-	if calls != 4 {
-		f.t.Fatalf("the operation takes %d calls, not 4", calls)
+	if f.filled == 0 && calls != 4 || f.filled > 0 && calls < 8 {
+		f.t.Fatalf("the operation takes %d calls", calls)
 	}
 	for index := range calls {
 		for _, executed := range []bool{false, true} {
@@ -212,7 +212,7 @@ func faultOf(index int, executed bool, fault func(context.Context) error, from b
 func (f *fixture) changedOnce() {
 	f.t.Helper()
 	f.expect(noise("/new", 2, 20_000), text("/small", "after"))
-	if got := f.list().Revision; got != 2 {
+	if got := f.list().Revision - f.base; got != 2 {
 		f.t.Fatalf("the revision is %d, not 2", got)
 	}
 }
@@ -220,7 +220,7 @@ func (f *fixture) changedOnce() {
 func faultAtAnyCall(f *fixture) {
 	f.everyCall(func(f *fixture, o record.Operation, index int, executed bool) {
 		f.objects.Intercept(faultOf(index, executed, Fail, false))
-		if outcome := f.apply(o); outcome.Revision != 2 || string(outcome.Result) != "done" {
+		if outcome := f.apply(o); outcome.Revision != f.base+2 || string(outcome.Result) != "done" {
 			f.t.Fatalf("the outcome is %+v", outcome)
 		}
 		f.changedOnce()
@@ -232,11 +232,11 @@ func deathAtAnyCall(f *fixture) {
 	f.everyCall(func(f *fixture, o record.Operation, index int, executed bool) {
 		f.objects.Intercept(faultOf(index, executed, Fail, true))
 		_, err := f.store().Apply(f.t.Context(), f.scope, o)
-		if written := index == 3 || index == 2 && executed; err == nil && !written {
+		f.objects.Intercept(nil)
+		if written := f.list().Revision == f.base+2; err == nil && !written {
 			f.t.Fatal("an operation of which no call succeeds has succeeded")
 		}
-		f.objects.Intercept(nil)
-		if outcome := f.apply(o); outcome.Revision != 2 || string(outcome.Result) != "done" {
+		if outcome := f.apply(o); outcome.Revision != f.base+2 || string(outcome.Result) != "done" {
 			f.t.Fatalf("the outcome is %+v", outcome)
 		}
 		f.changedOnce()
@@ -276,7 +276,7 @@ func heldAtAnyCall(f *fixture) {
 			f.t.Fatalf("the held process: %v", err)
 		}
 		f.expect(noise("/new", 3, 20_000), text("/small", "later"))
-		if got := f.list().Revision; got != 3 {
+		if got := f.list().Revision - f.base; got != 3 {
 			f.t.Fatalf("the revision is %d, not 3", got)
 		}
 	})
@@ -303,7 +303,7 @@ func decidedOnIndex(f *fixture) {
 			f.t.Errorf("appending: %v", err)
 		}
 	})
-	if item, _ := f.list().Find("/a"); item.Size != writers*3_000 || item.Revision != writers {
+	if item, _ := f.list().Find("/a"); item.Size != writers*3_000 || item.Revision != f.base+writers {
 		f.t.Fatalf("the value is %+v", item)
 	}
 	refused, before := errors.New("no"), f.list().Revision
@@ -318,8 +318,9 @@ func decidedOnIndex(f *fixture) {
 		if _, err := f.store().Update(f.t.Context(), f.scope, f.cause(1), decide); !errors.Is(err, want) {
 			f.t.Fatalf("the decision %v ends with %v", want, err)
 		}
-		if calls := f.objects.Calls(); calls != 1 || f.list().Revision != before {
-			f.t.Fatalf("the decision %v takes %d calls", want, calls)
+		reads, writes := f.objects.Calls(ReadIndex), f.objects.Calls(WriteIndex, CreateBlob, DeleteBlob)
+		if reads != 1 || writes != 0 || f.list().Revision != before {
+			f.t.Fatalf("the decision %v takes %d reads and %d writes", want, reads, writes)
 		}
 	}
 }
