@@ -102,6 +102,74 @@ func TestEveryRecordIsOwnedByItsSession(t *testing.T) {
 	}
 }
 
+// filling is an operation that writes so many small values from a number on.
+func filling(first, count int) record.Operation {
+	o := record.Operation{Cause: record.Cause{Step: 1, Key: fmt.Sprintf("fill-%d", first)}}
+	for i := first; i < first+count; i++ {
+		o.Put = append(o.Put, record.Put{Key: fmt.Sprintf("/%04d", i), Value: []byte("x")})
+	}
+	return o
+}
+
+// collectGarbage plays what the garbage collector does once a Session is gone, of which no process runs here.
+func collectGarbage(t *testing.T, c client.Client, scope record.Scope) int {
+	t.Helper()
+	var records v1alpha1.RecordList
+	if err := c.List(t.Context(), &records, client.InNamespace(scope.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for i := range records.Items {
+		if owners := records.Items[i].OwnerReferences; len(owners) != 1 || owners[0].UID != scope.UID {
+			continue
+		}
+		if err := c.Delete(t.Context(), &records.Items[i]); err != nil {
+			t.Fatal(err)
+		}
+		count++
+	}
+	return count
+}
+
+// Nothing is left of the stores of a Session that is deleted: neither indexes, nor pages of them, nor values. A process
+// that has read them before sees that they are gone, and what it writes late goes to the same owner.
+func TestNothingIsLeftOfADeletedSession(t *testing.T) {
+	c := apiserver.NewClient(t, config)
+	gone := scopeIn(newNamespace(t, c).Name, "gone")
+	kept := scopeIn(gone.Namespace, "kept")
+	store := record.New(newObjects(t), record.Options{KeptBytes: 16 << 20})
+	for _, o := range []record.Operation{filling(0, 1000), filling(1000, 100), writing("/a")} {
+		if _, err := store.Apply(t.Context(), gone, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := store.Apply(t.Context(), kept, writing("/a")); err != nil {
+		t.Fatal(err)
+	}
+	if count := collectGarbage(t, c, gone); count != 6 {
+		t.Fatalf("%d Records were owned by the Session: not an index, 4 pages and a value", count)
+	}
+	if x, err := store.List(t.Context(), gone); err != nil || x.Revision != 0 || len(x.Items) != 0 {
+		t.Fatalf("the store has revision %d and %d keys, %v", x.Revision, len(x.Items), err)
+	}
+	if _, _, err := store.Get(t.Context(), gone, "/a-large"); !errors.Is(err, record.ErrNotFound) {
+		t.Fatalf("reading a value: %v", err)
+	}
+	if _, value, err := store.Get(t.Context(), kept, "/a-large"); err != nil || len(value) != 10_000 {
+		t.Fatalf("another Session has %d bytes, %v", len(value), err)
+	}
+	if _, err := store.Apply(t.Context(), gone, writing("/late")); err != nil {
+		t.Fatal(err)
+	}
+	if count := collectGarbage(t, c, gone); count != 2 {
+		t.Fatalf("%d late Records are owned by the Session", count)
+	}
+	var left v1alpha1.RecordList
+	if err := c.List(t.Context(), &left, client.InNamespace(gone.Namespace)); err != nil || len(left.Items) != 2 {
+		t.Fatalf("%d Records are left, %v", len(left.Items), err)
+	}
+}
+
 func TestNamesOfStoresDoNotMeet(t *testing.T) {
 	a := scopeIn("default", "a")
 	b, values := scopeIn("default", "b"), a
@@ -123,6 +191,12 @@ func TestANamespaceIsDeletedUnderLoad(t *testing.T) {
 	store := record.New(newObjects(t), record.Options{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	// One of the Sessions has so many keys that its index has pages.
+	for _, o := range []record.Operation{filling(0, 1000), filling(1000, 100)} {
+		if _, err := store.Apply(ctx, scopeIn(namespace.Name, "session-0"), o); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var written, refused atomic.Int64
 	var group sync.WaitGroup
 	for i := range 8 {
