@@ -3,6 +3,7 @@ package turnstate
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
@@ -19,6 +20,8 @@ const (
 	// maxCallsBytes is the room for the calls of a step in status, as JSON: the rest of a status is conditions, plan
 	// and summary.
 	maxCallsBytes = 52 << 10
+	// maxEndedBytes is the room for calls with the totals of sub-agents: the response of the model comes beside them.
+	maxEndedBytes = maxCallsBytes - MaxOutputBytes + 2<<10
 	// maxCallGrowth bounds the growth of a call after it was planned: by its attempt, its pod, and the start of its
 	// result.
 	maxCallGrowth = 408
@@ -47,6 +50,31 @@ func ShowArguments(pinned []v1alpha1.ToolCall, planned []format.PlannedCall) {
 				"calls with id %s, of this Turn.", len(whole), call.ID)
 		}
 	}
+}
+
+// fitTotals leaves the totals of sub-agents out of calls that have no room in status, those of the last calls first. The
+// journal has them, and so have the Turns of the sub-agents.
+func fitTotals(calls []v1alpha1.ToolCall) {
+	if !slices.ContainsFunc(calls, hasTotals) {
+		return
+	}
+	size := 0
+	for _, call := range calls {
+		size += sizeOf(call)
+	}
+	for i := len(calls) - 1; i >= 0 && size > maxEndedBytes; i-- {
+		if call := &calls[i]; hasTotals(*call) {
+			size -= sizeOf(*call)
+			short := *call.SubAgent
+			short.Totals = nil
+			call.SubAgent = &short
+			size += sizeOf(*call)
+		}
+	}
+}
+
+func hasTotals(call v1alpha1.ToolCall) bool {
+	return call.SubAgent != nil && call.SubAgent.Totals != nil
 }
 
 // sizeOf returns the size of a call as JSON.

@@ -22,6 +22,7 @@ func Apply(status *v1alpha1.TurnStatus, generation int64, progress v1alpha1.Turn
 	before := status.ToolCalls
 	status.TurnProgress = *progress.DeepCopy()
 	act.KeepPods(status.ToolCalls, before)
+	fitTotals(status.ToolCalls)
 	SetConditions(status, generation, metav1.NewTime(at.Truncate(time.Second)))
 }
 

@@ -27,6 +27,7 @@ func ShowCalls(p *v1alpha1.TurnProgress, known *act.Step, waits bool, lacks []v1
 			act.Describe(&p.ToolCalls[i], outcome)
 		}
 	}
+	fitTotals(p.ToolCalls)
 	p.Phase, p.WaitsFor = v1alpha1.TurnPhaseAct, withInput(lacks, p.ToolCalls)
 	switch {
 	case waits && len(lacks) > 0 && !slices.ContainsFunc(p.ToolCalls, waitsForPeople):
