@@ -76,6 +76,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.InitialFileApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InputAnswer"):
 		return &apiv1alpha1.InputAnswerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("JobConnection"):
+		return &apiv1alpha1.JobConnectionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobFiles"):
 		return &apiv1alpha1.JobFilesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobResources"):

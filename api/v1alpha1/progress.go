@@ -274,7 +274,8 @@ type ToolCall struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=2
 	Hints []ToolHint `json:"hints,omitempty"`
-	// attempt counts the starts of the call, from 1. It is absent for a call that was not approved.
+	// attempt counts the starts of the call, from 1. It is absent for a call that was not approved. A call of an
+	// AtMostOnce tool starts again only after its tool has reported that it needs a connection and has done nothing.
 	// +optional
 	Attempt int32 `json:"attempt,omitempty"`
 	// notBefore is the earliest time at which the attempt may start: after a disrupted attempt the next one follows
@@ -330,7 +331,7 @@ type SubAgentReference struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	SessionUID types.UID `json:"sessionUID"`
-	// totals of its Turn, those of further sub-agents included.
+	// totals of its Turn, those of further sub-agents included. They are left out where the status has no room.
 	// +optional
 	Totals *SubAgentTotals `json:"totals,omitempty"`
 }

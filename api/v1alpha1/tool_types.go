@@ -155,6 +155,15 @@ type JobTool struct {
 	// files that the container gets from the Session and that the Session gets from it.
 	// +optional
 	Files *JobFiles `json:"files,omitempty"`
+	// connections are those that the tool may find missing. A tool that needs one exits with its exitCode before it has
+	// done anything. The call waits until a user has set the connection up, and then starts again, also if its sideEffect
+	// is AtMostOnce. What the tool has printed is ignored.
+	// +optional
+	// +listType=map
+	// +listMapKey=exitCode
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Connections []JobConnection `json:"connections,omitempty"`
 	// timeout of one run, counted from the start of the container, 1s to 24h. Default 5m.
 	// +optional
 	// +kubebuilder:default="5m"
@@ -202,6 +211,21 @@ type JobFiles struct {
 // +kubebuilder:validation:Pattern=`^[\p{L}\p{M}\p{N}\p{P}\p{S} ]+$`
 // +kubebuilder:validation:XValidation:rule="!self.matches('(^|/)[.][.]?(/|$)')",message="path must not have . or .. as a name."
 type JobFilePath string
+
+// JobConnection is a connection that a tool may find missing.
+type JobConnection struct {
+	// exitCode of the command, 3 to 123, by which the tool reports that it needs the connection and has done nothing.
+	// +required
+	// +kubebuilder:validation:Minimum=3
+	// +kubebuilder:validation:Maximum=123
+	ExitCode int32 `json:"exitCode"`
+	// provider is the name of what the connection is to, such as github.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`
+	Provider string `json:"provider"`
+}
 
 // BackgroundPolicy is whether models may run a tool as a background task.
 // +kubebuilder:validation:Enum=Forbid;Allow

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 	sites "github.com/capstan-dev/capstan/internal/testing/site"
 )
@@ -140,5 +141,101 @@ func TestAToolOfAServerNeedsAConnection(t *testing.T) {
 	turn, err := runtime.AnswerInput(t.Context(), "demo-1", "1-0", connected(v1alpha1.InputActionAccept))
 	if err != nil || turn.Status.ToolCalls[0].State != v1alpha1.ToolCallStateSucceeded {
 		t.Errorf("after the answer: %+v, %v", turn, err)
+	}
+}
+
+// paying is a Runtime whose model calls a Job tool once, which exits with 75 until the connection exists.
+func paying(t *testing.T, exists *atomic.Bool, class v1alpha1.SideEffect, more string) (*inprocess.Runtime, *atomic.Int64) {
+	t.Helper()
+	runs := &atomic.Int64{}
+	return start(t, inprocess.WithYAML(`
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: pay}
+spec:
+  description: Pays.
+  inputSchema: {type: object}
+  sideEffect: `+string(class)+`
+  job: {image: example.org/pay:1, command: [/pay], connections: [{exitCode: 75, provider: shop}]}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: demo}
+spec: {harnessRef: {name: base}, tools: [{name: pay}], `+more+`}
+`), inprocess.WithSimulation(calling([]string{"pay"})),
+		inprocess.WithTools(func(capstantest.Call) (string, string, int) {
+			if runs.Add(1); !exists.Load() {
+				return `{"connectionRequired":"other"}`, "no key", 75
+			}
+			return "paid", "", 0
+		})), runs
+}
+
+// Rules: TOOL-16.
+func TestAJobReportsByItsExitCodeThatItNeedsAConnection(t *testing.T) {
+	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce} {
+		t.Run(string(class), func(t *testing.T) {
+			var exists atomic.Bool
+			runtime, runs := paying(t, &exists, class, "")
+			turn := run(t, runtime, message("demo-1", "Go."))
+			call := turn.Status.ToolCalls[0]
+			if call.State != v1alpha1.ToolCallStateWaiting || call.Reason != v1alpha1.ReasonConnection || call.Attempt != 1 ||
+				call.Input.Requests[0].ID != "shop" || turn.Status.WaitsFor[0].Type != v1alpha1.WaitTypeConnection {
+				t.Fatalf("the call is %+v", call)
+			}
+			if turn, err := runtime.AnswerInput(t.Context(), "demo-1", "1-0", connected(v1alpha1.InputActionAccept)); err != nil ||
+				turn.Status.ToolCalls[0].Input == nil || turn.Status.ToolCalls[0].Input.Round != 2 || runs.Load() != 2 {
+				t.Fatalf("after a connection that does not exist: %+v, %v", turn, err)
+			}
+			exists.Store(true)
+			turn, err := runtime.AnswerInput(t.Context(), "demo-1", "1-0", connected(v1alpha1.InputActionAccept))
+			if err != nil || reason(turn) != "True EndTurn" || turn.Status.ToolCalls[0].Preview != "paid" ||
+				turn.Status.ToolCalls[0].Attempt != 3 || runs.Load() != 3 {
+				t.Fatalf("once it exists, after %d runs: %+v, %v", runs.Load(), turn, err)
+			}
+			if calls := requestedConnections(t, runtime); strings.Join(calls, ", ") != `setup_connection {"provider":"shop"}` {
+				t.Errorf("the events request %q", calls)
+			}
+		})
+	}
+}
+
+// Rules: TOOL-16.
+func TestAJobThatReportsAConnectionForeverEndsItsCall(t *testing.T) {
+	var exists atomic.Bool
+	runtime, runs := paying(t, &exists, v1alpha1.SideEffectAtMostOnce, "")
+	turn := run(t, runtime, message("demo-1", "Go."))
+	var err error
+	for range 8 {
+		if turn.Status.ToolCalls[0].State != v1alpha1.ToolCallStateWaiting {
+			t.Fatalf("after %d runs the call is %+v", runs.Load(), turn.Status.ToolCalls[0])
+		}
+		if turn, err = runtime.AnswerInput(t.Context(), "demo-1", "1-0", connected(v1alpha1.InputActionAccept)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if call := turn.Status.ToolCalls[0]; call.State != v1alpha1.ToolCallStateFailed || runs.Load() != 9 ||
+		reason(turn) != "True EndTurn" {
+		t.Errorf("after %d runs the call is %+v", runs.Load(), call)
+	}
+}
+
+// Rules: TOOL-16, TURN-11.
+func TestNoJobWaitsForAConnectionThatIsNotSetUp(t *testing.T) {
+	for name, more := range map[string]string{"declined": "", "without clients": "clientTools: FollowHints"} {
+		var exists atomic.Bool
+		runtime, runs := paying(t, &exists, v1alpha1.SideEffectAtMostOnce, more)
+		turn := run(t, runtime, message("demo-1", "Go."))
+		if more == "" {
+			var err error
+			turn, err = runtime.AnswerInput(t.Context(), "demo-1", "1-0", connected(v1alpha1.InputActionDecline))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if call := turn.Status.ToolCalls[0]; call.State != v1alpha1.ToolCallStateFailed ||
+			call.Reason != v1alpha1.ToolCallReasonConnectionRequired || runs.Load() != 1 || reason(turn) != "True EndTurn" {
+			t.Errorf("%s: after %d runs the call is %+v", name, runs.Load(), call)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
@@ -46,6 +47,47 @@ var connecting = []scenario{
 		needs:      untilConnected,
 		drive:      connect(v1alpha1.InputActionAccept, v1alpha1.InputActionAccept),
 	},
+	{
+		name:       "a Pure Job that needs a connection",
+		simulation: builder.Script("{{tool:work}}", builder.Calls("work")),
+		tools:      given(reporting(builder.JobTool("work", v1alpha1.SideEffectPure).Obj())),
+		exit:       exitUntilConnected,
+		drive:      connect(v1alpha1.InputActionAccept),
+	},
+	{
+		name:       "an AtMostOnce Job that needs a connection, beside another one",
+		simulation: builder.Script("{{tool:rent}}, {{tool:pay}}", builder.Calls("rent", "pay")),
+		tools: given(
+			reporting(builder.JobTool("rent", v1alpha1.SideEffectAtMostOnce).Obj()),
+			builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj(),
+		),
+		exit:  exitUntilConnected,
+		drive: connect(v1alpha1.InputActionAccept),
+	},
+	{
+		name:       "an AtMostOnce Job that needs a connection, which is declined",
+		simulation: builder.Script("{{tool:rent}}", builder.Calls("rent")),
+		tools:      given(reporting(builder.JobTool("rent", v1alpha1.SideEffectAtMostOnce).Obj())),
+		exit:       exitUntilConnected,
+		drive:      connect(v1alpha1.InputActionDecline),
+	},
+}
+
+// shopExit is the exit code by which a Job reports that it needs a connection to shop.
+const shopExit = 75
+
+// reporting makes a Job tool report by its exit code that it needs a connection.
+func reporting(tool *v1alpha1.Tool) *v1alpha1.Tool {
+	tool.Spec.Job.Connections = []v1alpha1.JobConnection{{ExitCode: shopExit, Provider: "shop"}}
+	return tool
+}
+
+// exitUntilConnected is the exit code of a Job that needs a connection until the user has set it up.
+func exitUntilConnected(r *run, call capstantest.Call) int {
+	if call.Tool == "pay" || r.connected.Load() {
+		return 0
+	}
+	return shopExit
 }
 
 // untilConnected needs a connection until the user has set it up.

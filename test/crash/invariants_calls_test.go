@@ -84,7 +84,7 @@ func (e *evidence) startsOf(uid types.UID, call callKey) int {
 		if e.local != nil {
 			return e.local(uid, call.id)
 		}
-		return len(e.starts(uid, call.id))
+		return len(e.starts(uid, call.id)) - e.connections(uid, call.id)
 	case v1alpha1.ToolExecutorHTTP:
 		// A call whose tool has needed something has further requests, each of which is sent as often as a call may start.
 		most := 0
@@ -100,6 +100,25 @@ func (e *evidence) startsOf(uid types.UID, call callKey) int {
 	default:
 		return 0
 	}
+}
+
+// connections is how many attempts of a Job have ended because its tool has needed a connection and has done nothing, as
+// the journal has it. They count as not started.
+func (e *evidence) connections(uid types.UID, call string) int {
+	rounds := map[int32]bool{}
+	for _, at := range e.entries {
+		s := at.object.Spec
+		if s.Turn != nil && s.Turn.UID == uid && s.Settled != nil && s.Settled.ID == call && s.Settled.Asked != nil {
+			rounds[s.Settled.Asked.Round] = true
+		}
+	}
+	return len(rounds)
+}
+
+// lastStart is the newest start of a call that was started.
+func (e *evidence) lastStart(uid types.UID, call string) start {
+	all := e.starts(uid, call)
+	return all[len(all)-1]
 }
 
 // agents is how many Sessions have begun the Turn of the sub-agent that a call runs as.
@@ -144,7 +163,7 @@ func (e *evidence) checkCall(v *findings, closed closing, call v1alpha1.ToolCall
 		v.fail(succeededStarted, "entry %d states that the AtMostOnce call %s of Turn %s succeeded, and it started %d times",
 			closed.entry.Ordinal, call.ID, closed.turn.Name, n)
 	case call.SideEffect == v1alpha1.SideEffectAtMostOnce && call.Executor == v1alpha1.ToolExecutorJob &&
-		e.local == nil && e.starts(closed.turn.UID, call.ID)[0].pod != call.PodUID:
+		e.local == nil && e.lastStart(closed.turn.UID, call.ID).pod != call.PodUID:
 		v.fail(
 			succeededStarted,
 			"call %s of Turn %s ran in another pod than the recorded %s",

@@ -156,9 +156,19 @@ func (e *evidence) checkStatus(v *findings) {
 	}
 }
 
+// restartedForConnection reports whether a call has the next attempt, because its tool has needed a connection that was
+// set up.
+func restartedForConnection(was, is v1alpha1.ToolCall) bool {
+	return was.Reason == v1alpha1.ReasonConnection && is.Attempt == was.Attempt+1 && is.Input != nil &&
+		was.Input != nil && is.Input.Round == was.Input.Round && len(is.Input.Requests) == 0
+}
+
 func (e *evidence) checkPodsKept(v *findings, before, after *v1alpha1.Turn) {
 	for i := range min(len(before.Status.ToolCalls), len(after.Status.ToolCalls)) {
 		was, is := before.Status.ToolCalls[i], after.Status.ToolCalls[i]
+		if restartedForConnection(was, is) {
+			continue
+		}
 		if was.PodUID != "" && was.PodUID != is.PodUID && was.SideEffect == v1alpha1.SideEffectAtMostOnce {
 			v.fail(
 				statusOrder,

@@ -475,8 +475,11 @@ func (p *toolPlayers) run(call capstantest.Call) (stdout, stderr string, exit in
 	if r != nil {
 		defer r.toolStarted()
 	}
-	if r == nil || r.tool == nil {
-		return "result of " + call.ID, "", 0
+	if r != nil && r.exit != nil {
+		exit = r.exit(r, call)
 	}
-	return r.tool(r, call), "", 0
+	if r == nil || r.tool == nil {
+		return "result of " + call.ID, "", exit
+	}
+	return r.tool(r, call), "", exit
 }

@@ -37,6 +37,8 @@ type scenario struct {
 	bundles func() []*v1alpha1.Capability
 	// needs returns the provider that a request of an HTTP tool needs a connection to, empty for none; nil for none ever.
 	needs func(r *run) string
+	// exit returns the exit code of a Job; nil for 0.
+	exit func(r *run, call capstantest.Call) int
 	// session adds to the spec of the Session; nil for nothing.
 	session func(*v1alpha1.SessionSpec)
 	// act is the user's interference; nil for none. Scenarios that have it are also run with the interference at each

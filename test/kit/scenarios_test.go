@@ -99,7 +99,22 @@ apiVersion: capstan.dev/v1alpha1
 kind: Harness
 metadata: {name: base}
 spec: {systemPrompt: "%PROMPT%", tools: [{name: look}, {name: pay}, {name: guarded}, {name: ask}, {name: send},
-  {name: help}, {name: build}, {name: buy}], %HARNESS%}
+  {name: help}, {name: build}, {name: buy}, {name: rent}, {name: hire}], %HARNESS%}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: rent}
+spec:
+  description: Rents.
+  job: {image: example.org/rent:1, command: [/rent], connections: [{exitCode: 75, provider: shop}]}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Tool
+metadata: {name: hire}
+spec:
+  description: Hires.
+  sideEffect: Pure
+  job: {image: example.org/rent:1, command: [/hire], connections: [{exitCode: 75, provider: shop}]}
 ---
 apiVersion: capstan.dev/v1alpha1
 kind: Tool
@@ -144,7 +159,8 @@ func (s scenario) yaml(prompt string) string {
 // script makes the model call tools, each step in flow style, and respond with their results.
 func script(steps ...string) string {
 	return `simulation: {response: {text: "Told: {{tool:look}} {{tool:pay}} {{tool:guarded}} {{tool:ask}} ` +
-		`{{tool:send}} {{tool:help}} {{tool:buy}} {{tool:mcp_search__find}} {{tool:mcp_search__lose}}"}, ` +
+		`{{tool:send}} {{tool:help}} {{tool:buy}} {{tool:mcp_search__find}} {{tool:mcp_search__lose}} ` +
+		`{{tool:rent}} {{tool:hire}}"}, ` +
 		`toolCalls: {sequence: [` +
 		strings.Join(
 			append(steps, "{}"),
@@ -223,6 +239,15 @@ func build(call capstantest.Call, started func()) (stdout, stderr string, exit i
 func speak(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
 	started()
 	return call.Tool + " of attempt " + string(rune('0'+call.Attempt)), "", 0
+}
+
+// unconnected is a tool that needs a connection in its first attempt.
+func unconnected(call capstantest.Call, started func()) (stdout, stderr string, exit int) {
+	if call.Attempt == 1 && call.Tool != "look" {
+		started()
+		return "I need a connection to bank.", "no key", 75
+	}
+	return speak(call, started)
 }
 
 // hang is a tool that runs until it is stopped.
@@ -407,6 +432,31 @@ var scenarios = map[string]scenario{
 	},
 	"a connection that no client sets up": {
 		model: script(`{calls: [{name: buy}]}`), session: "clientTools: FollowHints", ends: "EndTurn",
+	},
+	// Rules: TOOL-16.
+	"a connection that a Job needs": {
+		model: script(`{calls: [{name: hire}]}`), tools: unconnected,
+		then: []func(context.Context, world){
+			func(ctx context.Context, w world) { w.connect(ctx, "1-0", v1alpha1.InputActionAccept) },
+		},
+		ends: "EndTurn",
+	},
+	"a connection that an AtMostOnce Job needs, beside another call": {
+		model: script(`{calls: [{name: rent}, {name: look}]}`), tools: unconnected,
+		then: []func(context.Context, world){
+			func(ctx context.Context, w world) { w.connect(ctx, "1-0", v1alpha1.InputActionAccept) },
+		},
+		ends: "EndTurn",
+	},
+	"a connection that a Job needs and that is declined": {
+		model: script(`{calls: [{name: rent}]}`), tools: unconnected,
+		then: []func(context.Context, world){
+			func(ctx context.Context, w world) { w.connect(ctx, "1-0", v1alpha1.InputActionDecline) },
+		},
+		ends: "EndTurn",
+	},
+	"a connection that a Job needs and that no client sets up": {
+		model: script(`{calls: [{name: rent}]}`), tools: unconnected, session: "clientTools: FollowHints", ends: "EndTurn",
 	},
 	"a Secret that is missing": {
 		model: script(`{calls: [{name: send}, {name: look}]}`), tools: speak,

@@ -182,6 +182,24 @@ var jobCases = []ruleCase{
 		rejected: job(`files: {outputs: [./a]}`),
 	},
 	{
+		rule:     "spec.job.connections[] required exitCode",
+		accepted: job(`connections: [{exitCode: 3, provider: a}]`),
+		rejected: job(`connections: [{provider: a}]`),
+		message:  `spec.job.connections[0].exitCode: Required value`,
+	},
+	{
+		rule:     "spec.job.connections[] required provider",
+		accepted: job(`connections: [{exitCode: 123, provider: git.hub_2-x}]`),
+		rejected: job(`connections: [{exitCode: 75}]`),
+		message:  `spec.job.connections[0].provider: Required value`,
+	},
+	{
+		rule:     "spec.job.connections[].provider pattern",
+		accepted: job(`connections: [{exitCode: 75, provider: github}, {exitCode: 76, provider: github}]`),
+		rejected: job(`connections: [{exitCode: 75, provider: "git hub"}]`),
+		message:  `spec.job.connections[0].provider in body should match`,
+	},
+	{
 		rule:     "spec.job.env[] required name",
 		accepted: job(`env: [{name: LANG}]`),
 		rejected: job(`env: [{value: C}]`),

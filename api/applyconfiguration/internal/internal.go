@@ -749,6 +749,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: id
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.JobConnection
+  map:
+    fields:
+    - name: exitCode
+      type:
+        scalar: numeric
+    - name: provider
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.JobFilePath
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.JobFiles
@@ -793,6 +802,14 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: connections
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.JobConnection
+          elementRelationship: associative
+          keys:
+          - exitCode
     - name: env
       type:
         list:

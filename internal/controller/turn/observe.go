@@ -112,7 +112,10 @@ func (r *Reconciler) observeJob(ctx context.Context, a *actScope, index int) (fl
 	if pod != nil {
 		a.turn.Status.ToolCalls[index].PodName = podName(pod)
 	}
-	outcome := seen.Outcome
+	outcome := tool.NeededConnection(a.toolSpec(call), seen.Outcome, turnstate.Waits(a.turnState()))
+	if outcome.Asked != nil {
+		return r.ask(ctx, a, index, *outcome.Asked)
+	}
 	if !r.Activities.Known(a.afterKey(call)) {
 		outcome = a.step.known.ExplainDeletion(call.ID, outcome)
 		if outcome.NeedsLog {

@@ -45,6 +45,24 @@ func (a *actScope) requested() bool {
 	return len(a.step.requests) > 0 || act.Requested(a.calls())
 }
 
+// ask records what the tool of a call has asked by the end of its Job, and lets the call wait for it. A process that
+// finds the Job again asks the same, and the journal has it once.
+func (r *Reconciler) ask(ctx context.Context, a *actScope, index int, asks tool.Input) (flow, error) {
+	end, err := r.Steps.Ask(ctx, a.turnState(), a.calls()[index], a.step.line, asks)
+	switch {
+	case err != nil:
+		return stop, err
+	case end.Closed != nil:
+		a.step.closed = end.Closed
+		return again, nil
+	case end.Asked.Ordinal != 0:
+		turnstate.Ask(a.step.known, a.calls(), index, end.Asked)
+	default:
+		r.conclude(a, index, end.Outcome)
+	}
+	return proceed, nil
+}
+
 // startRequest begins the attempt of one call. Its intent is in the status.
 func (r *Reconciler) startRequest(ctx context.Context, a *actScope, index int) error {
 	call := a.calls()[index]

@@ -115,12 +115,11 @@ func Earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// AcceptResult records a client's result or a decision for a call, and reports whether it is an approval that lets the
-// call start. Its status is then an intent like any other: it is written before anything starts.
+// AcceptResult records a client's result, a decision or an answer for a call, and reports whether it lets an attempt of
+// the call start. Its status is then an intent like any other: it is written before anything starts.
 func (s *Step) AcceptResult(call *v1alpha1.ToolCall, given format.SettledCall) (approved bool) {
 	if given.Answered != nil {
-		s.applyAnswers(call)
-		return false
+		return s.applyAnswers(call)
 	}
 	s.Row(call.ID).Source = given.Source
 	switch given.Decision {
@@ -145,7 +144,7 @@ func (s *Step) ApplyRecorded(calls []v1alpha1.ToolCall) (approved bool) {
 		if row := s.copyOf(calls[i].ID); row.RecordedResult.Ordinal != 0 && row.Outcome == nil {
 			approved = s.AcceptResult(&calls[i], row.RecordedResult.Call) || approved
 		}
-		s.applyAnswers(&calls[i])
+		approved = s.applyAnswers(&calls[i]) || approved
 	}
 	return approved
 }

@@ -126,6 +126,8 @@ func (s *Step) endedWith(call v1alpha1.ToolCall, claim format.ClaimRef, claimed 
 		return tool.Recalled(call)
 	case Unapproved(call):
 		return neverStarted()
+	case AwaitsInput(call):
+		return askedLast(call)
 	case call.Executor == v1alpha1.ToolExecutorClient:
 		return noResult()
 	case !executors.InCluster(call.Executor):

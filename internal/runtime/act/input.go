@@ -87,17 +87,19 @@ func (s *Step) Connections(id string) []string {
 }
 
 // applyAnswers removes the questions of a call whose answers the journal has. The call may continue once none is left.
-func (s *Step) applyAnswers(call *v1alpha1.ToolCall) {
+// It reports whether the call needs a further attempt for that: a Job runs once, and the next one is an intent like any
+// other.
+func (s *Step) applyAnswers(call *v1alpha1.ToolCall) (attempt bool) {
 	row := s.find(call.ID)
 	if row == nil || row.Outcome != nil || !AwaitsInput(*call) {
-		return
+		return false
 	}
 	input := call.Input.DeepCopy()
 	for _, question := range call.Input.Requests {
 		action, given := row.action(input.Round, question.ID)
 		if given && question.Mode == v1alpha1.ToolInputModeConnection && action != v1alpha1.InputActionAccept {
 			s.Settle(call, tool.ConnectionMissing(question.ID))
-			return
+			return false
 		}
 	}
 	input.Requests = slices.DeleteFunc(input.Requests, func(r v1alpha1.ToolInputRequest) bool {
@@ -106,11 +108,26 @@ func (s *Step) applyAnswers(call *v1alpha1.ToolCall) {
 	})
 	call.Input = input
 	if len(input.Requests) > 0 {
-		return
+		return false
 	}
 	removeRequest(call)
 	call.State, call.Reason, call.Preview = v1alpha1.ToolCallStatePending, "", ""
 	call.Input = &v1alpha1.ToolInput{Round: input.Round}
+	if call.Executor != v1alpha1.ToolExecutorJob {
+		return false
+	}
+	call.Attempt++
+	call.PodUID, call.PodName = "", ""
+	row.StartFailure, row.misread, row.unread = nil, false, 0
+	return true
+}
+
+// restarts is how many attempts of a call were ended by its tool, which has done nothing in them.
+func restarts(call v1alpha1.ToolCall) int32 {
+	if call.Executor != v1alpha1.ToolExecutorJob {
+		return 0
+	}
+	return min(tool.InputRound(call), max(call.Attempt-1, 0))
 }
 
 // External reports whether others may take part in a call of the step: it has calls that a client answers or that need

@@ -5,6 +5,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
 // remote is a running call of a tool of an MCPServer.
@@ -121,5 +122,56 @@ func TestACallThatAskedWhenTheTurnEndedIsUnknown(t *testing.T) {
 	outcome, _ := all.Outcome("1-0")
 	if outcome.State != v1alpha1.ToolCallStateUnknown || calls[0].Input != nil {
 		t.Errorf("it ends with %+v", outcome)
+	}
+}
+
+// A Job runs once: what follows a connection is a further attempt, which is written before it starts, in a pod that is
+// recorded anew.
+// Rules: TOOL-16.
+func TestAJobWhoseConnectionExistsHasAFurtherAttempt(t *testing.T) {
+	for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectAtMostOnce} {
+		call := v1alpha1.ToolCall{
+			ID: "1-0", Executor: v1alpha1.ToolExecutorJob, SideEffect: class, Attempt: 1, PodUID: "pod-1", PodName: "pod",
+			State: v1alpha1.ToolCallStateRunning,
+		}
+		step := &Step{}
+		step.Ask(&call, format.SettledRef{Ordinal: 3, Call: format.SettledCall{ID: "1-0", Asked: &format.AskedInput{
+			Round: 1, Digest: "d", Requests: []v1alpha1.ToolInputRequest{{ID: "shop", Mode: v1alpha1.ToolInputModeConnection}},
+		}}})
+		if !AwaitsInput(call) || call.PodUID != "pod-1" || Withdrawable(call) || step.InProgress(call, true) {
+			t.Fatalf("while it waits the call is %+v", call)
+		}
+		step.Record([]format.SettledRef{{Ordinal: 4, Call: format.SettledCall{ID: "1-0", Answered: &format.AnsweredInput{
+			Round: 1, Answer: v1alpha1.InputAnswer{ID: "shop", Action: v1alpha1.InputActionAccept},
+		}}}})
+		calls := []v1alpha1.ToolCall{call}
+		if !step.ApplyRecorded(calls) {
+			t.Fatal("the attempt is not written before it starts")
+		}
+		next := calls[0]
+		if next.Attempt != 2 || next.PodUID != "" || next.PodName != "" || next.State != v1alpha1.ToolCallStatePending ||
+			Withdrawable(next) != (class == v1alpha1.SideEffectAtMostOnce) {
+			t.Fatalf("the call is %+v", next)
+		}
+		if step.ApplyRecorded(calls) || calls[0].Attempt != 2 {
+			t.Fatalf("the same answer starts another attempt: %+v", calls[0])
+		}
+		// The attempt before does not count as one that may have done something, nor as one of the disrupted ones.
+		if class == v1alpha1.SideEffectAtMostOnce {
+			outcome := step.Settle(&next, tool.NotExecuted(v1alpha1.ToolCallReasonImagePull, "its image is missing"))
+			if outcome.State != v1alpha1.ToolCallStateNotExecuted {
+				t.Errorf("an attempt that did not start ends the call with %+v", outcome)
+			}
+			continue
+		}
+		next.Attempt = MaxAttempts
+		if !WillRetry(next, tool.Interrupted(next, v1alpha1.ToolCallReasonDisruption, "its node was lost")) {
+			t.Error("an attempt that has done nothing counts as a disrupted one")
+		}
+		before := []v1alpha1.ToolCall{call}
+		KeepPods(calls, before)
+		if calls[0].PodUID != "" {
+			t.Error("the next attempt has the pod of the one before")
+		}
 	}
 }

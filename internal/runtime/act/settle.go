@@ -41,7 +41,7 @@ func (s *Step) Show(call *v1alpha1.ToolCall) bool {
 	return true
 }
 
-// KeepPods adds the pods that an earlier status has recorded to the same calls that have none.
+// KeepPods adds the pods that an earlier status has recorded to the same attempts of calls that have none.
 func KeepPods(calls, before []v1alpha1.ToolCall) {
 	recorded := map[string]v1alpha1.ToolCall{}
 	for _, call := range before {
@@ -51,7 +51,7 @@ func KeepPods(calls, before []v1alpha1.ToolCall) {
 	}
 	for i := range calls {
 		call := &calls[i]
-		if was, known := recorded[call.ID]; known && call.PodUID == "" {
+		if was, known := recorded[call.ID]; known && call.PodUID == "" && was.Attempt == call.Attempt {
 			call.PodUID, call.PodName = was.PodUID, was.PodName
 		}
 	}
@@ -61,7 +61,7 @@ func KeepPods(calls, before []v1alpha1.ToolCall) {
 // call may have started.
 func (s *Step) Settle(call *v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcome {
 	row := s.Row(call.ID)
-	if row.UnstartedAttempts < call.Attempt-1 {
+	if row.UnstartedAttempts < call.Attempt-1-restarts(*call) {
 		outcome = tool.WithEarlierAttempts(*call, outcome)
 	}
 	if Withdrawable(*call) && outcome.State == v1alpha1.ToolCallStateNotExecuted {
@@ -82,7 +82,7 @@ func (s *Step) Retries(call *v1alpha1.ToolCall, ended tool.Outcome, now time.Tim
 	if ended.State == v1alpha1.ToolCallStateNotExecuted {
 		s.Row(call.ID).UnstartedAttempts++
 	}
-	notBefore := metav1.NewTime(now.Add(RetryPause(call.Attempt)))
+	notBefore := metav1.NewTime(now.Add(RetryPause(call.Attempt - restarts(*call))))
 	call.NotBefore = &notBefore
 	call.Attempt++
 	call.State, call.Reason, call.PodName = v1alpha1.ToolCallStatePending, ended.Reason, ""
@@ -91,7 +91,7 @@ func (s *Step) Retries(call *v1alpha1.ToolCall, ended tool.Outcome, now time.Tim
 
 // WillRetry reports whether a call continues with another attempt after this outcome.
 func WillRetry(call v1alpha1.ToolCall, ended tool.Outcome) bool {
-	return ended.Retryable && !tool.AtMostOnce(call) && call.Attempt < MaxAttempts
+	return ended.Retryable && !tool.AtMostOnce(call) && call.Attempt-restarts(call) < MaxAttempts
 }
 
 // Refuse settles a call that was planned as refused.

@@ -44,7 +44,7 @@ func (s *Step) Intend(before, now []v1alpha1.ToolCall) {
 // A call whose pod is gated and not recorded has not begun: it is withdrawn.
 func (s *Step) InProgress(call v1alpha1.ToolCall, exists bool) bool {
 	switch {
-	case s.Done(call.ID):
+	case s.Done(call.ID), AwaitsInput(call):
 		return false
 	case inProcess(call, s.Local):
 		return call.State == v1alpha1.ToolCallStateRunning

@@ -127,7 +127,7 @@ func (a *acting) job(call v1alpha1.ToolCall, run *invocation.Attempt) func(conte
 	j.KeepsOutput = a.loop.Steps.KeepsOutputs(config)
 	return func(ctx context.Context) (invocation.End, error) {
 		return a.loop.Steps.Local(ctx, turn, c, func(ctx context.Context) tool.Outcome {
-			return a.loop.exchange(ctx, turn, config, j)
+			return tool.NeededConnection(&j.Tool.Spec, a.loop.exchange(ctx, turn, config, j), turnstate.Waits(turn))
 		})
 	}
 }

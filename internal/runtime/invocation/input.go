@@ -16,8 +16,20 @@ import (
 func (run *Runner) keepInput(
 	ctx context.Context, t turnstate.Turn, call v1alpha1.ToolCall, state *Attempt, input tool.Input,
 ) (End, error) {
-	state.line.mu.Lock()
-	defer state.line.mu.Unlock()
+	end, err := run.Ask(ctx, t, call, state.line, input)
+	if err == nil && end.Asked.Ordinal != 0 {
+		state.forget()
+	}
+	return end, err
+}
+
+// Ask records in the journal what the tool of a call has asked. The End has where it is; an outcome if the tool may not
+// ask; or the entry that has closed the step.
+func (run *Runner) Ask(
+	ctx context.Context, t turnstate.Turn, call v1alpha1.ToolCall, line *Line, input tool.Input,
+) (End, error) {
+	line.mu.Lock()
+	defer line.mu.Unlock()
 	asked := &journal.AskedInput{Round: tool.InputRound(call) + 1, State: input.State, Requests: input.Requests}
 	if asked.Round > tool.MaxInputRounds {
 		return End{Outcome: tool.NoMoreInput()}, nil
@@ -37,7 +49,6 @@ func (run *Runner) keepInput(
 	case closed != nil:
 		return End{Closed: closed}, nil
 	}
-	state.forget()
 	return End{Asked: ref}, nil
 }
 

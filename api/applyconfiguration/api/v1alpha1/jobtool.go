@@ -44,6 +44,10 @@ type JobToolApplyConfiguration struct {
 	Resources *JobResourcesApplyConfiguration `json:"resources,omitempty"`
 	// files that the container gets from the Session and that the Session gets from it.
 	Files *JobFilesApplyConfiguration `json:"files,omitempty"`
+	// connections are those that the tool may find missing. A tool that needs one exits with its exitCode before it has
+	// done anything. The call waits until a user has set the connection up, and then starts again, also if its sideEffect
+	// is AtMostOnce. What the tool has printed is ignored.
+	Connections []JobConnectionApplyConfiguration `json:"connections,omitempty"`
 	// timeout of one run, counted from the start of the container, 1s to 24h. Default 5m.
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 	// startTimeout is how long the container may take to start, 1s to 24h. It does not run while the Job is suspended.
@@ -156,6 +160,19 @@ func (b *JobToolApplyConfiguration) WithResources(value *JobResourcesApplyConfig
 // If called multiple times, the Files field is set to the value of the last call.
 func (b *JobToolApplyConfiguration) WithFiles(value *JobFilesApplyConfiguration) *JobToolApplyConfiguration {
 	b.Files = value
+	return b
+}
+
+// WithConnections adds the given value to the Connections field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Connections field.
+func (b *JobToolApplyConfiguration) WithConnections(values ...*JobConnectionApplyConfiguration) *JobToolApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithConnections")
+		}
+		b.Connections = append(b.Connections, *values[i])
+	}
 	return b
 }
 

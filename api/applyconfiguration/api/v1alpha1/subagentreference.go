@@ -15,7 +15,7 @@ type SubAgentReferenceApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// sessionUID is the UID of its Session.
 	SessionUID *types.UID `json:"sessionUID,omitempty"`
-	// totals of its Turn, those of further sub-agents included.
+	// totals of its Turn, those of further sub-agents included. They are left out where the status has no room.
 	Totals *SubAgentTotalsApplyConfiguration `json:"totals,omitempty"`
 }
 

@@ -53,7 +53,8 @@ type ToolCallApplyConfiguration struct {
 	CallDigest *string `json:"callDigest,omitempty"`
 	// hints of the Tool, as they were when the call was planned, while the call waits for approval or for a client.
 	Hints []apiv1alpha1.ToolHint `json:"hints,omitempty"`
-	// attempt counts the starts of the call, from 1. It is absent for a call that was not approved.
+	// attempt counts the starts of the call, from 1. It is absent for a call that was not approved. A call of an
+	// AtMostOnce tool starts again only after its tool has reported that it needs a connection and has done nothing.
 	Attempt *int32 `json:"attempt,omitempty"`
 	// notBefore is the earliest time at which the attempt may start: after a disrupted attempt the next one follows
 	// with exponential backoff.

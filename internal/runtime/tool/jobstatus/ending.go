@@ -100,7 +100,11 @@ func (v *view) reported(report *result.Message, runtimeReason string) tool.Outco
 		if runtimeReason == containerOOMKilled {
 			return tool.Failed(v1alpha1.ToolCallReasonOOMKilled, outOfMemory+stderrText(report.Stderr))
 		}
-		return tool.Failed(v1alpha1.ToolCallReasonExitCode, exitText(report)+stderrText(report.Stderr))
+		failed := tool.Failed(v1alpha1.ToolCallReasonExitCode, exitText(report)+stderrText(report.Stderr))
+		if report.Outcome == result.Exited {
+			failed.ExitCode = int32(report.Exit) //nolint:gosec // It is at most 255.
+		}
+		return failed
 	case result.TimedOut:
 		return tool.Failed(v1alpha1.ToolCallReasonTimeout, "The tool timed out: it was stopped after "+v.run.String()+
 			". It may have done part of its work."+stderrText(report.Stderr))
