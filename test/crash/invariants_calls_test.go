@@ -85,7 +85,7 @@ func (e *evidence) startsOf(uid types.UID, call callKey) int {
 			return e.local(uid, call.id)
 		}
 		return len(e.starts(uid, call.id)) - e.connections(uid, call.id)
-	case v1alpha1.ToolExecutorHTTP:
+	case v1alpha1.ToolExecutorHTTP, v1alpha1.ToolExecutorMCP:
 		// A call whose tool has needed something has further requests, each of which is sent as often as a call may start.
 		most := 0
 		for round := range int32(tool.MaxInputRounds + 1) {
@@ -136,7 +136,7 @@ func (e *evidence) agents(uid types.UID, call string) int {
 func (e *evidence) checkCall(v *findings, closed closing, call v1alpha1.ToolCall) {
 	n := e.startsOf(closed.turn.UID, callKey{call.ID, call.Executor})
 	runs := call.Executor == v1alpha1.ToolExecutorJob || call.Executor == v1alpha1.ToolExecutorHTTP ||
-		call.Executor == v1alpha1.ToolExecutorAgent
+		call.Executor == v1alpha1.ToolExecutorMCP || call.Executor == v1alpha1.ToolExecutorAgent
 	switch {
 	case call.State == v1alpha1.ToolCallStateNotExecuted && n > 0:
 		v.fail(

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,8 @@ type run struct {
 	// user is the connection of the user, which nothing disturbs.
 	user client.Client
 	seen *observer
+	// handler serves the tools of the MCPServer; nil for none.
+	handler http.Handler
 	// started is sent to when a tool starts.
 	started chan struct{}
 	// connected reports whether the user has set up the connection that a tool needs.
@@ -67,6 +70,9 @@ func newRun(ctx context.Context, s scenario) (*run, error) {
 		acted:     make(chan struct{}),
 		patience:  patience,
 		moment:    moment,
+	}
+	if r.serve != nil {
+		r.handler = r.serve()
 	}
 	if r.turns == nil {
 		r.turns = []string{"demo-1"}
@@ -106,6 +112,9 @@ func (r *run) setUp(ctx context.Context) error {
 			objects = append(objects, bundle)
 		}
 	}
+	if server := r.mcpServer(); server != nil {
+		objects = append(objects, server)
+	}
 	for _, object := range append(objects, r.newSession()) {
 		if err := user.Create(ctx, object); err != nil {
 			return err
@@ -118,6 +127,9 @@ func (r *run) newSession() *v1alpha1.Session {
 	session := builder.Session(sessionName).In(r.namespace).Obj()
 	if r.session != nil {
 		r.session(&session.Spec)
+	}
+	if r.serve != nil {
+		session.Spec.MCPServers = []v1alpha1.LocalReference{{Name: serverName}}
 	}
 	return session
 }
@@ -397,9 +409,14 @@ func (r *run) evidence(whole bool) *evidence {
 // unknown reports whether no process can know the outcome of a request that must not be repeated: the process that had
 // claimed it died, or another one took over. A Job would have gone on by itself.
 func (r *run) unknown() bool {
-	for _, name := range r.turns {
-		for _, call := range r.seen.turn(r.namespace, name).Status.ToolCalls {
-			if call.Executor == v1alpha1.ToolExecutorHTTP && call.SideEffect == v1alpha1.SideEffectAtMostOnce &&
+	// Its status shows the calls of the newest step alone.
+	for _, at := range r.seen.snapshot(r.namespace).turns {
+		if !slices.Contains(r.turns, at.object.Name) {
+			continue
+		}
+		for _, call := range at.object.Status.ToolCalls {
+			requests := call.Executor == v1alpha1.ToolExecutorHTTP || call.Executor == v1alpha1.ToolExecutorMCP
+			if requests && call.SideEffect == v1alpha1.SideEffectAtMostOnce &&
 				call.State == v1alpha1.ToolCallStateUnknown && call.Reason == v1alpha1.ToolCallReasonManagerLost {
 				return true
 			}

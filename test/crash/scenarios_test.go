@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -39,6 +40,9 @@ type scenario struct {
 	needs func(r *run) string
 	// exit returns the exit code of a Job; nil for 0.
 	exit func(r *run, call capstantest.Call) int
+	// serve makes the server of the MCPServer, whose tool echo has the class; nil for no MCPServer.
+	serve func() http.Handler
+	class v1alpha1.SideEffect
 	// session adds to the spec of the Session; nil for nothing.
 	session func(*v1alpha1.SessionSpec)
 	// act is the user's interference; nil for none. Scenarios that have it are also run with the interference at each
@@ -67,7 +71,7 @@ type scenario struct {
 }
 
 var scenarios = slices.Concat(
-	plain, guarded, lively, interfered, bundled, blueprints, mixed, waiting, connecting, bulky, backgrounds,
+	plain, guarded, lively, interfered, bundled, blueprints, mixed, waiting, connecting, serving, bulky, backgrounds,
 	paged,
 )
 

@@ -26,9 +26,11 @@ func newServer() *server {
 	s := &server{calls: map[string]int{}}
 	s.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		namespace, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-		s.mu.Lock()
-		s.calls[namespace+"/"+r.Header.Get("Idempotency-Key")]++
-		s.mu.Unlock()
+		if run := tools.of(namespace); run != nil && run.handler != nil && name == "mcp" {
+			s.serveMCP(w, r, run)
+			return
+		}
+		s.count(namespace, r.Header.Get("Idempotency-Key"))
 		text := "answered"
 		if run := tools.of(namespace); run != nil {
 			defer run.toolStarted()
@@ -46,6 +48,13 @@ func newServer() *server {
 		_, _ = io.WriteString(w, text)
 	}))
 	return s
+}
+
+// count counts a request of a call.
+func (s *server) count(namespace, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[namespace+"/"+key]++
 }
 
 // roots trusts the server.
