@@ -149,6 +149,52 @@ var _ = Describe("An MCPServer in a pod", Serial, Ordered, ContinueOnFailure, La
 		p.showMessages(ctx, "messages about the task")
 	})
 
+	// Rules: MCP-01, MCP-02, PHASE-07.
+	DescribeTable("changes a tool during a Turn, which is not called before the model was shown it",
+		func(ctx SpecContext, g site.Generation) {
+			change, find := toolAt("change"), toolAt("find")
+			p := host.newMCPStage(ctx, g, "changing", builder.Script("{{tool:"+find+"}}", calls{call(change, nil)},
+				calls{call("ask-ann", nil)}, calls{call(find, arguments{"word": "a"})}, calls{call(find, arguments{"word": "b"})},
+			), nil, builder.ClientTool("ask-ann").Obj())
+			digest := func(ctx context.Context) (string, error) {
+				server, err := p.discovered(ctx)
+				for _, t := range server.Status.DiscoveredTools {
+					if t.Name == "find" {
+						return t.Digest, err
+					}
+				}
+				return "", err
+			}
+			before, err := digest(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			ask(ctx, p.namespace, "demo-1")
+			Eventually(ctx, turn(p.namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+			Eventually(ctx, digest).Should(Not(Or(BeEmpty(), Equal(before))))
+			id := callOf(read(ctx, p.namespace, "demo-1"), "ask-ann").ID
+			create(ctx, builder.ToolResult("ann", id).In(p.namespace).Result("yes").Obj())
+			answer := succeeded(ctx, p.namespace, "demo-1")
+			Expect(answer.Status.Output).To(Equal(`{"word":"b"}`))
+			p.called(ctx, 2)
+			var refused []string
+			for _, entry := range journal(ctx, p.namespace) {
+				for _, c := range entry.Calls {
+					if c.Refusal != "" {
+						refused = append(refused, c.Name+" "+c.Arguments+": "+c.Refusal)
+					}
+				}
+			}
+			Expect(refused).To(HaveExactElements(And(
+				HavePrefix(find+` {"word":"a"}: `), ContainSubstring("present definition"))))
+			p.showMessages(ctx, "messages with a "+string(g)+" server that changes a tool")
+			messages, err := p.messages(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(mcpwire.Conversations(messages)).To(ContainElement(ContainElement(
+				HaveField("Response", HaveSuffix(", notifications/tools/list_changed")))))
+		},
+		Entry("with sessions", site.Stateful, SpecTimeout(specLimit)),
+		Entry("without sessions", site.Stateless, SpecTimeout(specLimit)),
+	)
+
 	// Rules: MCP-02, DUR-02.
 	It("with hints that lie has tools that wait for approval, and run at most once", SpecTimeout(specLimit),
 		func(ctx SpecContext) {
