@@ -14,8 +14,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
-// capabilityManifest is what the spec of Capabilities applies, once its words in capitals are replaced. This file has no
-// build tag, so that the test below runs without a cluster.
+// capabilityManifest is what the spec of Capabilities applies, once its words in capitals are replaced. This file has
+// no build tag, so that the test below runs without a cluster.
 const capabilityManifest = `
 apiVersion: capstan.dev/v1alpha1
 kind: Capability
