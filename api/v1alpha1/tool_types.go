@@ -160,9 +160,10 @@ type JobTool struct {
 	// is AtMostOnce. What the tool has printed is ignored.
 	// +optional
 	// +listType=map
-	// +listMapKey=exitCode
+	// +listMapKey=provider
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:XValidation:rule="self.all(a, self.exists_one(b, b.exitCode == a.exitCode))",message="each exitCode must be set once."
 	Connections []JobConnection `json:"connections,omitempty"`
 	// timeout of one run, counted from the start of the container, 1s to 24h. Default 5m.
 	// +optional

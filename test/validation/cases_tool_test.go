@@ -182,6 +182,11 @@ var jobCases = []ruleCase{
 		rejected: job(`files: {outputs: [./a]}`),
 	},
 	{
+		rule:     "spec.job.connections rule each exitCode must be set once.",
+		accepted: job(`connections: [{exitCode: 75, provider: github}, {exitCode: 76, provider: gitlab}]`),
+		rejected: job(`connections: [{exitCode: 75, provider: github}, {exitCode: 75, provider: gitlab}]`),
+	},
+	{
 		rule:     "spec.job.connections[] required exitCode",
 		accepted: job(`connections: [{exitCode: 3, provider: a}]`),
 		rejected: job(`connections: [{provider: a}]`),
@@ -195,7 +200,7 @@ var jobCases = []ruleCase{
 	},
 	{
 		rule:     "spec.job.connections[].provider pattern",
-		accepted: job(`connections: [{exitCode: 75, provider: github}, {exitCode: 76, provider: github}]`),
+		accepted: job(`connections: [{exitCode: 75, provider: github}]`),
 		rejected: job(`connections: [{exitCode: 75, provider: "git hub"}]`),
 		message:  `spec.job.connections[0].provider in body should match`,
 	},

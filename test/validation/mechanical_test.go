@@ -196,6 +196,9 @@ func items(c constraint, current any, length int) []any {
 		for _, key := range c.schema.XListMapKeys {
 			item.(map[string]any)[key] = fmt.Sprintf("item%d", i)
 		}
+		if of, ok := item.(map[string]any); ok && of["exitCode"] != nil {
+			of["exitCode"] = int64(10 + i) // unique too, by a rule of its own
+		}
 		list = append(list, item)
 	}
 	return list

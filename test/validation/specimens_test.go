@@ -228,6 +228,7 @@ var specimens = []specimen{
     env: [{name: LANG, value: C}, {name: EMPTY, value: "$(LANG)"}]
     serviceAccountName: weather
     imagePullSecrets: [{name: registry}]
+    connections: [{exitCode: 75, provider: github}]
     network: None
     files: {inputs: [/src, notes.txt], outputs: [/src]}
     resources:

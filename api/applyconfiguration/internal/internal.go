@@ -809,7 +809,7 @@ var schemaYAML = typed.YAMLObject(`types:
             namedType: com.github.capstan-dev.capstan.api.v1alpha1.JobConnection
           elementRelationship: associative
           keys:
-          - exitCode
+          - provider
     - name: env
       type:
         list:
