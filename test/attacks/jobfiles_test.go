@@ -46,8 +46,7 @@ func inputs(text string) string {
 	return b.String()
 }
 
-// jobFiles are files that the command of a Job returns. What it may not return at all, such as links and devices, the
-// launcher finds out: see its own tests.
+// jobFiles are files that the command of a Job returns, as the manager gets them from its log.
 func jobFiles(t *testing.T) subject {
 	t.Helper()
 	files := filesIn(record.New(memory.New(), record.Options{}), attacker, map[string]string{

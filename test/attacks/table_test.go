@@ -108,7 +108,7 @@ func TestMain(m *testing.M) {
 func TestAttacks(t *testing.T) {
 	subjects := []subject{
 		bashHooks(t), celHooks(t), webhooks(t), matchers(t), schemas(t), pages(t), bombs(t), mcpServers(t), files(t),
-		fences(t), jobFiles(t),
+		fences(t), jobFiles(t), launcher(t), jobConnections(),
 	}
 	var all []row
 	for _, s := range subjects {
