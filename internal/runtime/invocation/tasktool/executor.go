@@ -6,13 +6,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/background"
+	"github.com/capstan-dev/capstan/internal/runtime/backoff"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 )
+
+// tries bounds how often an attempt of a call tries to record its task, after pauses: what has failed is repeated at no
+// cost, and the pauses between attempts are those of tools.
+const tries = 5
+
+var pauses = backoff.Exponential{First: 100 * time.Millisecond, Factor: 3, Longest: time.Second}
 
 // Executor carries out the calls that start background tasks.
 type Executor struct{}
@@ -71,15 +80,20 @@ type spawn struct {
 // start starts the task of the call. A call that could not be carried out is tried again, and finds the task if it was
 // recorded.
 func (s *spawn) start(ctx context.Context) (tool.Outcome, error) {
-	t, err := s.record(ctx)
-	if limit := (*background.LimitError)(nil); errors.As(err, &limit) {
-		return tool.NotExecuted(v1alpha1.ToolCallReasonBackgroundLimit, limit.Error()), nil
+	for failures := 1; ; failures++ {
+		t, err := s.record(ctx)
+		limit := (*background.LimitError)(nil)
+		switch {
+		case err == nil:
+			s.host.Changed(s.of)
+			return started(t)
+		case errors.As(err, &limit):
+			return tool.NotExecuted(v1alpha1.ToolCallReasonBackgroundLimit, limit.Error()), nil
+		case failures == tries, errors.Is(err, record.ErrRefused), errors.Is(err, record.ErrFull),
+			backoff.Wait(ctx, pauses.After(failures)) != nil:
+			return unconfirmed(), err
+		}
 	}
-	if err != nil {
-		return unconfirmed(), err
-	}
-	s.host.Changed(s.of)
-	return started(t)
 }
 
 // refuse returns the end of a call whose task must not start. A request of another process to record the task, which

@@ -205,6 +205,22 @@ func TestACallWithAnUnknownOutcomeIsNotDeclaredSafe(t *testing.T) {
 }
 
 // Rules: TOOL-20.
+func TestAnAttemptOutlastsAFailure(t *testing.T) {
+	s := newScene()
+	failures := 0
+	s.host.announced = func() error {
+		if failures++; failures < tries {
+			return errors.New("the connection was lost")
+		}
+		return nil
+	}
+	outcome, err := s.carryOut(t, s.call("1-0"))
+	if err != nil || outcome.State != v1alpha1.ToolCallStateSucceeded || failures != tries || len(s.recorded(t)) != 1 {
+		t.Errorf("after %d failures: %+v, %v", failures-1, outcome, err)
+	}
+}
+
+// Rules: TOOL-20.
 func TestCallsBeyondALimitLeaveNothingAnnounced(t *testing.T) {
 	s := newScene()
 	for _, id := range []string{"1-0", "1-1", "1-2", "1-3"} {
