@@ -56,7 +56,7 @@ func sessions() http.Handler { return sites.MCPHandler(sites.Stateful, sites.Ech
 // task serves a tool whose calls become tasks, each of which ends when it was asked for so many times; 0 for never.
 func task(asked int) func() http.Handler {
 	return func() http.Handler {
-		tasks := sites.TaskHandler()
+		tasks := sites.NewTaskHandler("echo")
 		if asked > 0 {
 			tasks.EndAfter(asked, `"status":"completed","result":{"content":[{"type":"text","text":"done"}]}`)
 		}
