@@ -46,7 +46,8 @@ type RecordSpec struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Format int32 `json:"format"`
-	// payload is the keys of an index or of a page of it, as JSON, or the value of a blob. It is compressed with gzip and encoded in base64.
+	// payload is the keys of an index or of a page of it, as JSON, or the value of a blob. It is compressed with gzip and
+	// encoded in base64.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=720896

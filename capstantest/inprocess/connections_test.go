@@ -145,7 +145,9 @@ func TestAToolOfAServerNeedsAConnection(t *testing.T) {
 }
 
 // paying is a Runtime whose model calls a Job tool once, which exits with 75 until the connection exists.
-func paying(t *testing.T, exists *atomic.Bool, class v1alpha1.SideEffect, more string) (*inprocess.Runtime, *atomic.Int64) {
+func paying(
+	t *testing.T, exists *atomic.Bool, class v1alpha1.SideEffect, more string,
+) (*inprocess.Runtime, *atomic.Int64) {
 	t.Helper()
 	runs := &atomic.Int64{}
 	return start(t, inprocess.WithYAML(`
@@ -164,7 +166,8 @@ metadata: {name: demo}
 spec: {harnessRef: {name: base}, tools: [{name: pay}], `+more+`}
 `), inprocess.WithSimulation(calling([]string{"pay"})),
 		inprocess.WithTools(func(capstantest.Call) (string, string, int) {
-			if runs.Add(1); !exists.Load() {
+			runs.Add(1)
+			if !exists.Load() {
 				return `{"connectionRequired":"other"}`, "no key", 75
 			}
 			return "paid", "", 0

@@ -102,8 +102,8 @@ func (e *evidence) startsOf(uid types.UID, call callKey) int {
 	}
 }
 
-// connections is how many attempts of a Job have ended because its tool has needed a connection and has done nothing, as
-// the journal has it. They count as not started.
+// connections is how many attempts of a Job have ended because its tool has needed a connection and has done nothing,
+// as the journal has it. They count as not started.
 func (e *evidence) connections(uid types.UID, call string) int {
 	rounds := map[int32]bool{}
 	for _, at := range e.entries {

@@ -40,14 +40,15 @@ func manyFiles() []v1alpha1.InitialFile {
 	keys := 2
 	for i := 0; keys < initialKeys; i++ {
 		depth := min(14+min(1, i%4%3), initialKeys-keys-2)
-		files = append(files, v1alpha1.InitialFile{Path: fmt.Sprintf("/%d%s/f", i, strings.Repeat("/d", depth)), Content: "x"})
+		path := fmt.Sprintf("/%d%s/f", i, strings.Repeat("/d", depth))
+		files = append(files, v1alpha1.InitialFile{Path: path, Content: "x"})
 		keys += depth + 2
 	}
 	return files
 }
 
-// keepsInitialFiles checks that the Session has all files that it began with, if it has any: a Turn that ends before its
-// first call writes none.
+// keepsInitialFiles checks that the Session has all files that it began with, if it has any: a Turn that ends before
+// its first call writes none.
 func (r *run) keepsInitialFiles(ctx context.Context) error {
 	files, err := r.filesOf()
 	if err != nil {

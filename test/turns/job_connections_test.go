@@ -40,7 +40,7 @@ func needing(ctx context.Context, class v1alpha1.SideEffect) (played, *shop) {
 	jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.pods = append(s.pods, strconv.Itoa(int(call.Attempt)))
+		s.pods = append(s.pods, strconv.Itoa(call.Attempt))
 		if !s.exists.Load() {
 			return `{"capstan.dev/connection-required":"bank"}`, "no key", 75
 		}
@@ -79,7 +79,8 @@ var _ = Describe("A Job that needs a connection", func() {
 		turn, err = kit.Turn(ctx, p.namespace, "demo-1")()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(turn.Status.ToolCalls).To(ConsistOf(And(
-			HaveField("Attempt", BeEquivalentTo(2)), HaveField("PodName", Not(Equal(first.PodName))), HaveField("Input", BeNil()))))
+			HaveField("Attempt", BeEquivalentTo(2)), HaveField("PodName", Not(Equal(first.PodName))),
+			HaveField("Input", BeNil()))))
 	},
 		Entry("of a Pure tool", v1alpha1.SideEffectPure),
 		Entry("of an AtMostOnce tool", v1alpha1.SideEffectAtMostOnce),

@@ -128,7 +128,8 @@ func TestAChangeIsKept(t *testing.T) {
 		t.Fatalf("the index was decoded again, %v", err)
 	}
 	cold, err := New(objects, Options{}).List(t.Context(), Scope{})
-	if err != nil || cold.Items[0].Modified != warm.Items[0].Modified || cold.Items[0].Created != warm.Items[0].Created {
+	if err != nil || !cold.Items[0].Modified.Equal(warm.Items[0].Modified) ||
+		!cold.Items[0].Created.Equal(warm.Items[0].Created) {
 		t.Fatalf("decoded it has %+v, %v, and kept %+v", cold, err, warm)
 	}
 }

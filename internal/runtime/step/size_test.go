@@ -66,8 +66,8 @@ func TestAPlainTurnHasASmallEntry(t *testing.T) {
 // conditions is the size of those of a Turn: they have at most 1 KiB of message each, and little else.
 const conditions = 5 * (1024 + 256)
 
-// A status with 32 sub-agents, the default limit of a Turn, beside the other calls that a step may have, whose texts are
-// the longest that models, sub-agents and the API accept, is below the bound of every status: while they run, and once
+// A status with 32 sub-agents, the default limit of a Turn, beside the other calls that a step may have, whose texts
+// are the longest that models, sub-agents and the API accept, is below the bound of every status: while they run, and once
 // they have ended. An object of etcd may have more than twenty times as much.
 func TestTheLargestStatusWithSubAgentsFits(t *testing.T) {
 	for _, text := range []string{
@@ -144,8 +144,9 @@ func TestTheLargestStatusWithSubAgentsFits(t *testing.T) {
 func largestTotals() *v1alpha1.SubAgentTotals {
 	usage := v1alpha1.Usage{InputTokens: math.MaxInt64, OutputTokens: math.MaxInt64, TotalTokens: math.MaxInt64}
 	totals := &v1alpha1.SubAgentTotals{Usage: usage, ModelCalls: math.MaxInt32}
+	amount := strings.Repeat("9", 51) + "." + strings.Repeat("9", 12)
 	for _, currency := range []string{"EUR", "GBP", "JPY", "USD"} {
-		totals.Cost = append(totals.Cost, v1alpha1.Cost{Currency: currency, Amount: strings.Repeat("9", 51) + "." + strings.Repeat("9", 12)})
+		totals.Cost = append(totals.Cost, v1alpha1.Cost{Currency: currency, Amount: amount})
 	}
 	return totals
 }

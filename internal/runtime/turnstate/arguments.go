@@ -52,8 +52,8 @@ func ShowArguments(pinned []v1alpha1.ToolCall, planned []format.PlannedCall) {
 	}
 }
 
-// fitTotals leaves the totals of sub-agents out of calls that have no room in status, those of the last calls first. The
-// journal has them, and so have the Turns of the sub-agents.
+// fitTotals leaves the totals of sub-agents out of calls that have no room in status, those of the last calls first.
+// The journal has them, and so have the Turns of the sub-agents.
 func fitTotals(calls []v1alpha1.ToolCall) {
 	if !slices.ContainsFunc(calls, hasTotals) {
 		return
@@ -63,13 +63,15 @@ func fitTotals(calls []v1alpha1.ToolCall) {
 		size += sizeOf(call)
 	}
 	for i := len(calls) - 1; i >= 0 && size > maxEndedBytes; i-- {
-		if call := &calls[i]; hasTotals(*call) {
-			size -= sizeOf(*call)
-			short := *call.SubAgent
-			short.Totals = nil
-			call.SubAgent = &short
-			size += sizeOf(*call)
+		call := &calls[i]
+		if !hasTotals(*call) {
+			continue
 		}
+		size -= sizeOf(*call)
+		short := *call.SubAgent
+		short.Totals = nil
+		call.SubAgent = &short
+		size += sizeOf(*call)
 	}
 }
 

@@ -23,7 +23,8 @@ type RecordSpecApplyConfiguration struct {
 	Revision *int64 `json:"revision,omitempty"`
 	// format is the version of the payload's form. A manager that does not support the format does not use the store.
 	Format *int32 `json:"format,omitempty"`
-	// payload is the keys of an index or of a page of it, as JSON, or the value of a blob. It is compressed with gzip and encoded in base64.
+	// payload is the keys of an index or of a page of it, as JSON, or the value of a blob. It is compressed with gzip and
+	// encoded in base64.
 	Payload *string `json:"payload,omitempty"`
 }
 

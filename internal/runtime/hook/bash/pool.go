@@ -40,9 +40,9 @@ type Options struct {
 	Waited fairshare.Observer
 }
 
-// Pool has the processes in which scripts run. Each runs one script. The next one is started when a script has ended, or
-// has run for a moment, so that it is ready for the next script and does not slow this one down; a manager whose tenants
-// have no such hooks starts none.
+// Pool has the processes in which scripts run. Each runs one script. The next one is started when a script has ended,
+// or has run for a moment, so that it is ready for the next script and does not slow this one down; a manager whose
+// tenants have no such hooks starts none.
 //
 // Places are divided between namespaces. A script waits for nothing while it has one.
 type Pool struct {

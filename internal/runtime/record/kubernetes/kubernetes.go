@@ -77,8 +77,7 @@ func (k *Objects) read(
 		return nil, nil, record.ErrNotFound
 	case err != nil:
 		return nil, nil, fmt.Errorf("reading Record %s/%s: %w", scope.Namespace, name, err)
-	case r.Spec.Type != of || r.Spec.Format != record.Format && !(of == v1alpha1.RecordTypeIndex &&
-		r.Spec.Format == record.FormatPages):
+	case r.Spec.Type != of || !supported(of, r.Spec.Format):
 		return nil, nil, fmt.Errorf("reading Record %s/%s: %w (%s of format %d)", scope.Namespace, name, record.ErrFormat,
 			r.Spec.Type, r.Spec.Format)
 	}
@@ -87,6 +86,11 @@ func (k *Objects) read(
 		return nil, nil, fmt.Errorf("reading Record %s/%s: %w (%w)", scope.Namespace, name, record.ErrFormat, err)
 	}
 	return r, payload, nil
+}
+
+// supported reports whether a Record of a type may have a format.
+func supported(of v1alpha1.RecordType, format int32) bool {
+	return format == record.Format || of == v1alpha1.RecordTypeIndex && format == record.FormatPages
 }
 
 // WriteIndex creates the index of a store, or replaces the version that was read.
