@@ -186,8 +186,14 @@ func TestAJobReportsByItsExitCodeThatItNeedsAConnection(t *testing.T) {
 				call.Input.Requests[0].ID != "shop" || turn.Status.WaitsFor[0].Type != v1alpha1.WaitTypeConnection {
 				t.Fatalf("the call is %+v", call)
 			}
-			if turn, err := runtime.AnswerInput(t.Context(), "demo-1", "1-0", connected(v1alpha1.InputActionAccept)); err != nil ||
-				turn.Status.ToolCalls[0].Input == nil || turn.Status.ToolCalls[0].Input.Round != 2 || runs.Load() != 2 {
+			if turn, err := runtime.AnswerInput(
+				t.Context(),
+				"demo-1",
+				"1-0",
+				connected(v1alpha1.InputActionAccept),
+			); err != nil ||
+				turn.Status.ToolCalls[0].Input == nil || turn.Status.ToolCalls[0].Input.Round != 2 ||
+				runs.Load() != 2 {
 				t.Fatalf("after a connection that does not exist: %+v, %v", turn, err)
 			}
 			exists.Store(true)

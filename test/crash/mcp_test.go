@@ -27,7 +27,12 @@ const (
 // the faults at these writes come before and after each request.
 var serving = []scenario{
 	remote("a Pure tool of an MCPServer with sessions, in two steps", v1alpha1.SideEffectPure, twice, sessions),
-	remote("an AtMostOnce tool of an MCPServer with sessions, in two steps", v1alpha1.SideEffectAtMostOnce, twice, sessions),
+	remote(
+		"an AtMostOnce tool of an MCPServer with sessions, in two steps",
+		v1alpha1.SideEffectAtMostOnce,
+		twice,
+		sessions,
+	),
 	asks("a Pure tool of an MCPServer that asks", v1alpha1.SideEffectPure, v1alpha1.InputActionAccept),
 	asks("an AtMostOnce tool of an MCPServer that asks", v1alpha1.SideEffectAtMostOnce, v1alpha1.InputActionAccept),
 	asks("an AtMostOnce tool of an MCPServer that asks in vain", v1alpha1.SideEffectAtMostOnce,

@@ -113,4 +113,3 @@ func printed(ctx context.Context, namespace string) []string {
 	}
 	return found
 }
-

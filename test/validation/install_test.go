@@ -158,41 +158,44 @@ var _ = Describe("The install", Ordered, func() {
 		}
 	})
 
-	It("lets the manager change the keys of identity tokens, and others read the key set alone", func(ctx context.Context) {
-		const keys = "capstan-identity-keys"
-		named := client.ObjectKey{Namespace: systemNamespace, Name: keys}
-		secret, published := &corev1.Secret{}, &corev1.ConfigMap{}
-		Expect(api.Get(ctx, named, secret)).To(Succeed())
-		Expect(secret.Data).To(BeEmpty())
-		Expect(api.Get(ctx, named, published)).To(Succeed())
-		for _, may := range []struct {
-			user, verb, resource, name string
-			allowed                    bool
-		}{
-			{managerUser, "get", "secrets", keys, true},
-			{managerUser, "update", "secrets", keys, true},
-			{managerUser, "update", "configmaps", keys, true},
-			{managerUser, "get", "secrets", "other", false},
-			{managerUser, "update", "configmaps", "other", false},
-			{managerUser, "create", "secrets", "", false},
-			{managerUser, "delete", "secrets", keys, false},
-			{managerUser, "patch", "secrets", keys, false},
-			{managerUser, "list", "secrets", "", false},
-			{"ann", "get", "configmaps", keys, true},
-			{"ann", "update", "configmaps", keys, false},
-			{"ann", "get", "configmaps", "other", false},
-			{"ann", "get", "secrets", keys, false},
-		} {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: may.user, Groups: []string{"system:authenticated"},
-				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Namespace: systemNamespace, Verb: may.verb, Resource: may.resource, Name: may.name,
-				},
-			}}
-			Expect(api.Create(ctx, review)).To(Succeed())
-			Expect(review.Status.Allowed).To(Equal(may.allowed), "%+v", may)
-		}
-	})
+	It(
+		"lets the manager change the keys of identity tokens, and others read the key set alone",
+		func(ctx context.Context) {
+			const keys = "capstan-identity-keys"
+			named := client.ObjectKey{Namespace: systemNamespace, Name: keys}
+			secret, published := &corev1.Secret{}, &corev1.ConfigMap{}
+			Expect(api.Get(ctx, named, secret)).To(Succeed())
+			Expect(secret.Data).To(BeEmpty())
+			Expect(api.Get(ctx, named, published)).To(Succeed())
+			for _, may := range []struct {
+				user, verb, resource, name string
+				allowed                    bool
+			}{
+				{managerUser, "get", "secrets", keys, true},
+				{managerUser, "update", "secrets", keys, true},
+				{managerUser, "update", "configmaps", keys, true},
+				{managerUser, "get", "secrets", "other", false},
+				{managerUser, "update", "configmaps", "other", false},
+				{managerUser, "create", "secrets", "", false},
+				{managerUser, "delete", "secrets", keys, false},
+				{managerUser, "patch", "secrets", keys, false},
+				{managerUser, "list", "secrets", "", false},
+				{"ann", "get", "configmaps", keys, true},
+				{"ann", "update", "configmaps", keys, false},
+				{"ann", "get", "configmaps", "other", false},
+				{"ann", "get", "secrets", keys, false},
+			} {
+				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+					User: may.user, Groups: []string{"system:authenticated"},
+					ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Namespace: systemNamespace, Verb: may.verb, Resource: may.resource, Name: may.name,
+					},
+				}}
+				Expect(api.Create(ctx, review)).To(Succeed())
+				Expect(review.Status.Allowed).To(Equal(may.allowed), "%+v", may)
+			}
+		},
+	)
 
 	It("grants the manager no permission by wildcard", func(ctx context.Context) {
 		role := &rbacv1.ClusterRole{}
