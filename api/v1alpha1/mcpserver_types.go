@@ -161,7 +161,8 @@ type MCPServerStatus struct {
 	// +optional
 	LastDiscoveryTime *metav1.Time `json:"lastDiscoveryTime,omitempty"`
 	// discoveredConnection is the start of the SHA-256 of the url, the headers and the identity of the spec that the
-	// tools were discovered with. While it is not that of the spec, calls of the tools wait, and so do Turns before they begin.
+	// tools were discovered with. While it is not that of the spec, calls of the tools wait, and so do Turns before
+	// they begin.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	DiscoveredConnection string `json:"discoveredConnection,omitempty"`

@@ -30,8 +30,8 @@ const (
 	// ReasonToolsNotDiscovered: the url or the headers of an MCPServer have changed, and its tools have not been
 	// discovered since. A call of one of them waits.
 	ReasonToolsNotDiscovered = "ToolsNotDiscovered"
-	// ReasonIdentityUnavailable: the manager cannot sign the identity token that an MCPServer demands. A call of one of its
-	// tools waits.
+	// ReasonIdentityUnavailable: the manager cannot sign the identity token that an MCPServer demands. A call of one
+	// of its tools waits.
 	ReasonIdentityUnavailable = "IdentityUnavailable"
 	// ReasonToolNotFound: a referenced Tool does not exist yet.
 	ReasonToolNotFound = "ToolNotFound"

@@ -186,23 +186,19 @@ func TestAJobReportsByItsExitCodeThatItNeedsAConnection(t *testing.T) {
 				call.Input.Requests[0].ID != "shop" || turn.Status.WaitsFor[0].Type != v1alpha1.WaitTypeConnection {
 				t.Fatalf("the call is %+v", call)
 			}
-			if turn, err := runtime.AnswerInput(
-				t.Context(),
-				"demo-1",
-				"1-0",
-				connected(v1alpha1.InputActionAccept),
-			); err != nil ||
-				turn.Status.ToolCalls[0].Input == nil || turn.Status.ToolCalls[0].Input.Round != 2 ||
+			turn, err := runtime.AnswerInput(t.Context(), "demo-1", "1-0", connected(v1alpha1.InputActionAccept))
+			if err != nil || turn.Status.ToolCalls[0].Input == nil || turn.Status.ToolCalls[0].Input.Round != 2 ||
 				runs.Load() != 2 {
 				t.Fatalf("after a connection that does not exist: %+v, %v", turn, err)
 			}
 			exists.Store(true)
-			turn, err := runtime.AnswerInput(t.Context(), "demo-1", "1-0", connected(v1alpha1.InputActionAccept))
+			turn, err = runtime.AnswerInput(t.Context(), "demo-1", "1-0", connected(v1alpha1.InputActionAccept))
 			if err != nil || reason(turn) != "True EndTurn" || turn.Status.ToolCalls[0].Preview != "paid" ||
 				turn.Status.ToolCalls[0].Attempt != 3 || runs.Load() != 3 {
 				t.Fatalf("once it exists, after %d runs: %+v, %v", runs.Load(), turn, err)
 			}
-			if calls := requestedConnections(t, runtime); strings.Join(calls, ", ") != `setup_connection {"provider":"shop"}` {
+			calls := requestedConnections(t, runtime)
+			if strings.Join(calls, ", ") != `setup_connection {"provider":"shop"}` {
 				t.Errorf("the events request %q", calls)
 			}
 		})

@@ -243,8 +243,9 @@ func WithEgressRoots(roots *x509.CertPool) Option {
 	}
 }
 
-// WithLiveEvents calls a function with the events of a Session that no journal has, such as tool.progress. They have no
-// id. The function is called from several goroutines at once, and must return at once. Default: no such events are made.
+// WithLiveEvents calls a function with the events of a Session that no journal has, such as tool.progress. They have
+// no id. The function is called from several goroutines at once, and must return at once. Default: no such events are
+// made.
 func WithLiveEvents(receive func(session string, e Event)) Option {
 	return func(b *builder) error {
 		if receive == nil {

@@ -71,8 +71,9 @@ func cgroupLimit(path string) int64 {
 }
 
 // divide sets the memory of conversations that flags leave open: of the memory that the manager does not need for
-// itself, half goes to conversations of model calls, an eighth to the cache of conversations, and a thirty-second each to
-// that of long texts of configuration and that of Records. The rest is for the caches of objects and for the garbage collector.
+// itself, half goes to conversations of model calls, an eighth to the cache of conversations, and a thirty-second
+// each to that of long texts of configuration and that of Records. The rest is for the caches of objects and for the
+// garbage collector.
 func (o *options) divide(limit int64) {
 	if limit == 0 {
 		limit = assumedMemory

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -468,35 +467,4 @@ func (s *stage) catchBreaks(ctx context.Context, base []undisturbed) error {
 	errs := make([]error, len(brokenManagers))
 	all(indices(len(brokenManagers)), func(i int) { errs[i] = s.playBroken(ctx, brokenManagers[i], base) })
 	return errors.Join(errs...)
-}
-
-// invariants are the invariants that the suite checks.
-var invariants = []string{
-	notExecutedNeverStarted,
-	succeededStarted,
-	startedOnce,
-	approvedBeforeStart,
-	entryBeforeStatus,
-	entryBeforeRelease,
-	planBeforeJob,
-	podBeforeGate,
-	settledStepCloses,
-	acceptedInJournal,
-	outcomeRecorded,
-	paidOnce,
-	journalWhole,
-	oneConversation,
-	neverBegun,
-	statusOrder,
-	oneRuns,
-	taskShown,
-	taskDelivered,
-}
-
-func TestEachInvariantHasABreak(t *testing.T) {
-	for _, invariant := range invariants {
-		if !slices.ContainsFunc(brokenManagers, func(b brokenManager) bool { return b.invariant == invariant }) {
-			t.Errorf("no manager breaks %s", invariant)
-		}
-	}
 }

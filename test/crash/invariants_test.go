@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -427,6 +428,37 @@ func (e *evidence) checkPods(v *findings) {
 		}
 		if class == v1alpha1.SideEffectAtMostOnce && !recorded && !at.deleted {
 			v.fail(podBeforeGate, "pod %s of the AtMostOnce call %s was let go before the status named it", at.object.Name, call)
+		}
+	}
+}
+
+// invariants are the invariants that the suite checks.
+var invariants = []string{
+	notExecutedNeverStarted,
+	succeededStarted,
+	startedOnce,
+	approvedBeforeStart,
+	entryBeforeStatus,
+	entryBeforeRelease,
+	planBeforeJob,
+	podBeforeGate,
+	settledStepCloses,
+	acceptedInJournal,
+	outcomeRecorded,
+	paidOnce,
+	journalWhole,
+	oneConversation,
+	neverBegun,
+	statusOrder,
+	oneRuns,
+	taskShown,
+	taskDelivered,
+}
+
+func TestEachInvariantHasABreak(t *testing.T) {
+	for _, invariant := range invariants {
+		if !slices.ContainsFunc(brokenManagers, func(b brokenManager) bool { return b.invariant == invariant }) {
+			t.Errorf("no manager breaks %s", invariant)
 		}
 	}
 }

@@ -22,9 +22,9 @@ const (
 	remoteTool = "mcp_search__echo"
 )
 
-// serving are conversations with a tool of an MCPServer. Its clients are kept between calls, so that a leader that takes
-// over has none. A claim, what a tool asks, each answer, the task that a call becomes and the outcome are an entry each:
-// the faults at these writes come before and after each request.
+// serving are conversations with a tool of an MCPServer. Its clients are kept between calls, so that a leader that
+// takes over has none. A claim, what a tool asks, each answer, the task that a call becomes and the outcome are an
+// entry each: the faults at these writes come before and after each request.
 var serving = []scenario{
 	remote("a Pure tool of an MCPServer with sessions, in two steps", v1alpha1.SideEffectPure, twice, sessions),
 	remote(

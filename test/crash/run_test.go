@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -17,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
@@ -463,40 +461,4 @@ func difference(want, got []string) error {
 // short is the beginning of a line.
 func short(line string) string {
 	return line[:min(len(line), 1000)]
-}
-
-// toolPlayers has the functions that stand for the tools of each run.
-type toolPlayers struct {
-	mu   sync.Mutex
-	runs map[string]*run
-}
-
-func (p *toolPlayers) play(r *run) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.runs == nil {
-		p.runs = map[string]*run{}
-	}
-	p.runs[r.namespace] = r
-}
-
-func (p *toolPlayers) of(namespace string) *run {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.runs[namespace]
-}
-
-// run is the JobRunner of the kits.
-func (p *toolPlayers) run(call capstantest.Call) (stdout, stderr string, exit int) {
-	r := p.of(call.Namespace)
-	if r != nil {
-		defer r.toolStarted()
-	}
-	if r != nil && r.exit != nil {
-		exit = r.exit(r, call)
-	}
-	if r == nil || r.tool == nil {
-		return "result of " + call.ID, "", exit
-	}
-	return r.tool(r, call), "", exit
 }

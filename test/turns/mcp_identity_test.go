@@ -6,7 +6,6 @@ import (
 	"crypto/elliptic"
 	"encoding/base64"
 	"encoding/json"
-	"math/big"
 	"strings"
 	"time"
 
@@ -33,12 +32,15 @@ func publishedKey(ctx context.Context, namespace, id string) *ecdsa.PublicKey {
 	var set struct{ Keys []map[string]string }
 	Expect(json.Unmarshal([]byte(published.Data["jwks.json"]), &set)).To(Succeed())
 	Expect(set.Keys).To(ConsistOf(HaveKeyWithValue("kid", id)))
-	number := func(name string) *big.Int {
+	point := []byte{4}
+	for _, name := range []string{"x", "y"} {
 		raw, err := base64.RawURLEncoding.DecodeString(set.Keys[0][name])
 		Expect(err).NotTo(HaveOccurred())
-		return new(big.Int).SetBytes(raw)
+		point = append(point, raw...)
 	}
-	return &ecdsa.PublicKey{Curve: elliptic.P256(), X: number("x"), Y: number("y")}
+	public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+	Expect(err).NotTo(HaveOccurred())
+	return public
 }
 
 var _ = Describe("An MCPServer that demands identity tokens", Serial, Ordered, func() {

@@ -249,7 +249,8 @@ func TestATaskThatIsDeliveredIsHiddenOnce(t *testing.T) {
 	if err := b.Client.Status().Update(t.Context(), session); err != nil {
 		t.Fatal(err)
 	}
-	if b.shown(); len(b.hidden.byKey) != 0 {
+	b.shown()
+	if len(b.hidden.byKey) != 0 {
 		t.Errorf("what is hidden is remembered: %+v", b.hidden.byKey)
 	}
 }

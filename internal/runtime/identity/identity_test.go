@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -54,14 +53,19 @@ func published(t *testing.T, ring Ring, id string) *ecdsa.PublicKey {
 		if key["kid"] != id {
 			continue
 		}
-		number := func(name string) *big.Int {
+		point := []byte{4}
+		for _, name := range []string{"x", "y"} {
 			raw, err := base64.RawURLEncoding.DecodeString(key[name])
 			if err != nil || len(raw) != 32 {
 				t.Fatalf("%s is %q", name, key[name])
 			}
-			return new(big.Int).SetBytes(raw)
+			point = append(point, raw...)
 		}
-		return &ecdsa.PublicKey{Curve: elliptic.P256(), X: number("x"), Y: number("y")}
+		public, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return public
 	}
 	return nil
 }
@@ -98,7 +102,9 @@ func TestATokenIsForOneServerAndASubject(t *testing.T) {
 	if _, err := verify(start.Add(Lifetime), audience); !errors.Is(err, jwt.ErrTokenExpired) {
 		t.Errorf("after its lifetime: %v", err)
 	}
-	for _, other := range []string{"https://mcp.example.org:8443/", "https://mcp.example.org/github", "https://evil.example"} {
+	for _, other := range []string{
+		"https://mcp.example.org:8443/", "https://mcp.example.org/github", "https://evil.example",
+	} {
 		if _, err := verify(start, other); !errors.Is(err, jwt.ErrTokenInvalidAudience) {
 			t.Errorf("for %s: %v", other, err)
 		}

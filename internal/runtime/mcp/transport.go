@@ -125,8 +125,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// identify adds the identity token to a request, if the server gets one. Each request has one of its own, which does not
-// leave for another host than that of the server.
+// identify adds the identity token to a request, if the server gets one. Each request has one of its own, which does
+// not leave for another host than that of the server.
 func (t *transport) identify(r *http.Request) error {
 	if t.server.Token == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 )
 
 // A store with many keys has an index of several pages. Each page has the items of the keys whose hash it is for, and
-// is a blob; the index itself has their names, and what an index without pages has besides items. So an operation is still
-// one compare-and-set, whichever keys it changes, and writes only the pages of these keys.
+// is a blob; the index itself has their names, and what an index without pages has besides items. So an operation is
+// still one compare-and-set, whichever keys it changes, and writes only the pages of these keys.
 const (
 	// pageKeys is the maximum number of keys of a page, and of an index without pages.
 	pageKeys = 1024

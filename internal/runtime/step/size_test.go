@@ -67,8 +67,8 @@ func TestAPlainTurnHasASmallEntry(t *testing.T) {
 const conditions = 5 * (1024 + 256)
 
 // A status with 32 sub-agents, the default limit of a Turn, beside the other calls that a step may have, whose texts
-// are the longest that models, sub-agents and the API accept, is below the bound of every status: while they run, and once
-// they have ended. An object of etcd may have more than twenty times as much.
+// are the longest that models, sub-agents and the API accept, is below the bound of every status: while they run, and
+// once they have ended. An object of etcd may have more than twenty times as much.
 func TestTheLargestStatusWithSubAgentsFits(t *testing.T) {
 	for _, text := range []string{
 		strings.Repeat("x", 9<<10), strings.Repeat("\x00", 9<<10), strings.Repeat("😀", 3<<10),

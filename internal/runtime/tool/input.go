@@ -94,7 +94,8 @@ func NeedsConnection(name string, waits bool) Outcome {
 }
 
 // NeededConnection is the outcome of a Job, in view of the exit codes by which its tool reports that it has done
-// nothing because it needs a connection (TOOL-16). Nothing that the tool has printed counts, which others may have written.
+// nothing because it needs a connection (TOOL-16). Nothing that the tool has printed counts, which others may have
+// written.
 func NeededConnection(spec *v1alpha1.ToolSpec, outcome Outcome, waits bool) Outcome {
 	if spec == nil || spec.Job == nil || outcome.ExitCode == 0 || outcome.Reason != v1alpha1.ToolCallReasonExitCode {
 		return outcome

@@ -209,7 +209,8 @@ func TestAnAttemptOutlastsAFailure(t *testing.T) {
 	s := newScene()
 	failures := 0
 	s.host.announced = func() error {
-		if failures++; failures < tries {
+		failures++
+		if failures < tries {
 			return errors.New("the connection was lost")
 		}
 		return nil

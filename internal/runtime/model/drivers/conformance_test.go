@@ -54,7 +54,8 @@ var subjects = []providertest.Subject{
 	),
 }
 
-// A provider with a driver is in the table of this test, and so is each of its APIs in that of the suites with a cluster.
+// A provider with a driver is in the table of this test, and so is each of its APIs in that of the suites with a
+// cluster.
 func TestEveryProviderIsTested(t *testing.T) {
 	tested := map[v1alpha1.ModelProvider]int{}
 	for _, s := range subjects {

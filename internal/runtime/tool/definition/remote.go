@@ -29,9 +29,9 @@ type Remote struct {
 	discovered string
 }
 
-// Current reports whether the definition comes from where a call goes now. After a change of the url, the headers or the
-// identity of the MCPServer it does not, until the tools are discovered again: another server may do something else under the name
-// of the tool.
+// Current reports whether the definition comes from where a call goes now. After a change of the url, the headers or
+// the identity of the MCPServer it does not, until the tools are discovered again: another server may do something
+// else under the name of the tool.
 func (r *Remote) Current() bool {
 	return r.discovered != "" && r.discovered == connectionDigest(&r.Server.Spec)
 }
