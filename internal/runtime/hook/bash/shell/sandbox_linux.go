@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +39,7 @@ func confine() error {
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600); err != nil {
 		return fmt.Errorf("setting the score of the process: %w", err)
 	}
+	startThreads(libraryThreads)
 	used, err := usedMemory()
 	if err != nil {
 		return err
@@ -58,6 +60,21 @@ func confine() error {
 		return fmt.Errorf("lowering the priority: %w", err)
 	}
 	return filter()
+}
+
+// startThreads starts threads, which the runtime keeps and uses when it needs further ones.
+func startThreads(count int) {
+	var running, ended sync.WaitGroup
+	running.Add(count)
+	for range count {
+		ended.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			running.Done()
+			running.Wait()
+		})
+	}
+	ended.Wait()
 }
 
 type memory struct{ address, data uint64 }
@@ -108,6 +125,7 @@ const (
 	// first. The kernel looks at no more of a number of a process or of a command.
 	offsetFirst  = 16
 	offsetSecond = 24
+	offsetThird  = 32
 )
 
 // restricted permits a system call with some values of an argument alone. The rest of the program follows for others.
@@ -152,6 +170,11 @@ func filter() error {
 	program = append(program, restricted(unix.SYS_SCHED_GETAFFINITY, offsetFirst, 0)...)
 	program = append(program, restricted(unix.SYS_FCNTL, offsetSecond,
 		unix.F_GETFL, unix.F_SETFL, unix.F_GETFD, unix.F_SETFD)...)
+	if libraryThreads > 0 {
+		// The C library makes a stack by mprotect, which must make nothing executable.
+		program = append(program, restricted(unix.SYS_MPROTECT, offsetThird,
+			unix.PROT_NONE, unix.PROT_READ, unix.PROT_READ|unix.PROT_WRITE)...)
+	}
 	for _, number := range allowed {
 		program = append(program, jump(unix.BPF_JEQ, number, 0, 1),
 			statement(unix.BPF_RET|unix.BPF_K, unix.SECCOMP_RET_ALLOW))

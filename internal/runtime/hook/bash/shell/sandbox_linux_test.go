@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -104,6 +105,12 @@ func attempts() map[string]string {
 		}
 		_ = turns
 		return nil
+	})
+	try("itself: start threads", func() error { startThreads(6); return nil })
+	page := make([]byte, 2*os.Getpagesize())
+	aligned := page[os.Getpagesize()-int(uintptr(unsafe.Pointer(&page[0]))%uintptr(os.Getpagesize())):]
+	try("make memory executable", func() error {
+		return unix.Mprotect(aligned[:os.Getpagesize()], unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC)
 	})
 	try("find a user", func() error { _, err := user.Lookup("root"); return err })
 	return results
