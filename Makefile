@@ -42,8 +42,9 @@ units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|(journal|record)
 # the race detector. The packages that use them from many threads are tested under it. Some tests measure the
 # memory of processes, to which the detector adds more than their limit.
 single = /(model/(anthropic|google|openai|drivers)|journal/memory|testing/memory|hook/bash(/shell)?)$$
-# Programs, tested without cgo as the images contain them, and what test/e2e has that needs no cluster.
-plain_units = ./cmd/launcher/... ./hack/... ./test/e2e $$(go list ./internal/... | grep -E '$(single)')
+# Programs, tested without cgo as the images contain them, and what test/e2e has that needs no cluster. The memory of
+# Records is measured without the race detector, beside their other tests, which run under both.
+plain_units = ./cmd/launcher/... ./hack/... ./test/e2e ./internal/runtime/record $$(go list ./internal/... | grep -E '$(single)')
 with_assets = KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"
 # Builds run in parallel with the tests, at a lower priority, because suites mostly wait.
 idly = nice -n 19 $$(command -v ionice >/dev/null && echo ionice -c 3)

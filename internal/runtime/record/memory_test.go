@@ -1,23 +1,16 @@
+//go:build !race
+
 package record_test
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
+	usage "github.com/capstan-dev/capstan/internal/testing/memory"
 )
-
-// allocated is how much memory a function allocates, garbage included.
-func allocated(run func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	run()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // The largest index, and the operation that writes all of its pages, take no more memory than docs/operations.md states
 // for a place.
@@ -38,14 +31,14 @@ func TestTheLargestIndexTakesItsMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if used := allocated(func() {
+	if used := usage.Allocated(func() {
 		if _, err := store.List(t.Context(), recorded); err != nil {
 			t.Fatal(err)
 		}
 	}); used > 12<<20 {
 		t.Errorf("listing allocates %d bytes", used)
 	}
-	if used := allocated(func() {
+	if used := usage.Allocated(func() {
 		if err := fill(0, 1000, 380); err != nil {
 			t.Fatal(err)
 		}
