@@ -73,11 +73,13 @@ var everybodysRights = []string{
 	"certificates.k8s.io/clustertrustbundles: get list watch",
 }
 
-// electionRights are the manager's rights in its own namespace.
-var electionRights = []string{
+// ownRights are the manager's rights in its own namespace.
+var ownRights = []string{
+	"configmaps [capstan-identity-keys]: get update",
 	"coordination.k8s.io/leases [manager.capstan.dev]: get update",
 	"coordination.k8s.io/leases: create",
 	"pods: get",
+	"secrets [capstan-identity-keys]: get update",
 }
 
 // accountGroups are the groups of a user with the token of a ServiceAccount.
@@ -116,7 +118,7 @@ var _ = Describe("The manager's account", func() {
 		for _, namespace := range []string{teamA, teamB} {
 			Expect(rightsIn(ctx, namespace)).To(ConsistOf(slices.Concat(everybodysRights, clusterRights, managerRights)))
 		}
-		Expect(rightsIn(ctx, "capstan-system")).To(ConsistOf(slices.Concat(everybodysRights, clusterRights, electionRights)))
+		Expect(rightsIn(ctx, "capstan-system")).To(ConsistOf(slices.Concat(everybodysRights, clusterRights, ownRights)))
 		Expect(rightsIn(ctx, elsewhere)).To(ConsistOf(slices.Concat(everybodysRights, clusterRights)))
 	})
 
