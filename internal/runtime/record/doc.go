@@ -8,15 +8,16 @@
 // are written before it and deleted after it, so that an index never refers to a blob that is missing: a reader that
 // finds one missing has an old index. So listing and searching keys reads one object, and blobs are never listed.
 //
-// The name of a blob is a hash of its key and its content, and of the cause of the operation that wrote it. By its
-// content alone, an operation could write a value again that another one is about to delete. A process that dies
-// between a blob and the index leaves the blob behind; the same operation, when it is repeated, uses it. Otherwise it
-// goes with the Session.
+// The name of the blob of a value is a hash of its key and its content, and of the cause of the operation that wrote
+// it. By its content alone, an operation could write a value again that another one is about to delete. A process that
+// dies between a blob and the index leaves the blob behind; the same operation, when it is repeated, uses it. Otherwise
+// it goes with the Session.
 //
 // An index of more keys than one object holds has pages: blobs with the items of the keys whose hash they are for, and
 // an index that names them. An operation writes the pages of the keys that it changes before the index, which is still
 // the one object that decides, and deletes those that it replaces. The index names these too, until it is known that
-// they are deleted, so that a process that ends in between leaves them to the next operation. Pages that an operation
+// they are deleted, so that a process that ends in between leaves them to the next operation. Each page has a random
+// name, so that no process deletes a page that another one has committed for the same operation. Pages that an operation
 // writes in vain are deleted by it. Indexes that fit into one object have no pages, and the form that they always had.
 //
 // # Causes

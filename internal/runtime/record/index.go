@@ -321,7 +321,7 @@ func encodeJSON(value any) ([]byte, error) {
 }
 
 // encode returns the index of a change as it is stored, and writes its pages.
-func (c *change) encode(cause Cause) (Stored, error) {
+func (c *change) encode() (Stored, error) {
 	x := c.index
 	stored := storedIndex{Revision: x.Revision, Step: x.step, Outcomes: x.outcomes, Kept: x.kept}
 	format := int32(Format)
@@ -334,7 +334,7 @@ func (c *change) encode(cause Cause) (Stored, error) {
 		return Stored{}, err
 	}
 	if !whole || len(text) > maxIndexBytes && len(x.Items) > 0 {
-		if err := c.encodePages(cause); err != nil {
+		if err := c.encodePages(); err != nil {
 			return Stored{}, err
 		}
 		stored.Items, stored.Pages, format = nil, x.pages, FormatPages

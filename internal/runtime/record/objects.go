@@ -50,7 +50,7 @@ type Objects interface {
 	WriteIndex(ctx context.Context, scope Scope, index Stored) error
 	// ReadBlob reads a blob. The error is ErrNotFound if it does not exist.
 	ReadBlob(ctx context.Context, scope Scope, name string) ([]byte, error)
-	// CreateBlob creates a blob. It is no error if it exists: its name depends on its content. The error has ErrRefused if
+	// CreateBlob creates a blob. It is no error if it exists: no other content has its name. The error has ErrRefused if
 	// a retry is useless.
 	CreateBlob(ctx context.Context, scope Scope, name string, payload []byte) error
 	// DeleteBlob deletes a blob. A blob that does not exist is no error.
@@ -314,7 +314,7 @@ func (s *objectStore) try(
 	if err != nil {
 		return Outcome{}, err
 	}
-	blobs, index, err := c.packed(cause)
+	blobs, index, err := c.packed()
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -418,8 +418,8 @@ func (s *objectStore) size(ctx context.Context, scope Scope) (int64, error) {
 }
 
 // packed returns the blobs and the index of a change as they are stored.
-func (c *change) packed(cause Cause) (blobs map[string][]byte, index Stored, err error) {
-	if index, err = c.encode(cause); err != nil {
+func (c *change) packed() (blobs map[string][]byte, index Stored, err error) {
+	if index, err = c.encode(); err != nil {
 		return nil, Stored{}, err
 	}
 	blobs = maps.Clone(c.pages)

@@ -2,7 +2,7 @@ package record
 
 import (
 	"cmp"
-	"crypto/sha256"
+	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -62,20 +62,20 @@ func split(items []Item, pages int) [][]Item {
 
 // encodePages encodes the items of an index to pages: as many as before if they have room, else so many that they are
 // half empty.
-func (c *change) encodePages(cause Cause) error {
+func (c *change) encodePages() error {
 	before := len(c.before.pages)
 	if before > 0 {
-		if fits, err := c.fill(cause, before, pageKeys, maxIndexBytes); fits || err != nil {
+		if fits, err := c.fill(before, pageKeys, maxIndexBytes); fits || err != nil {
 			return err
 		}
 	}
 	for pages := max(2, 2*before); pages < maxPages; pages *= 2 {
-		if fits, err := c.fill(cause, pages, pageKeys/2, maxIndexBytes/2); fits || err != nil {
+		if fits, err := c.fill(pages, pageKeys/2, maxIndexBytes/2); fits || err != nil {
 			return err
 		}
 	}
 	if before < maxPages {
-		if fits, err := c.fill(cause, maxPages, pageKeys, maxIndexBytes); fits || err != nil {
+		if fits, err := c.fill(maxPages, pageKeys, maxIndexBytes); fits || err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (c *change) encodePages(cause Cause) error {
 
 // fill encodes the items to a number of pages, each with a maximum of keys and bytes, and reports whether they fit. A
 // page that the operation does not change stays as it is.
-func (c *change) fill(cause Cause, count, keys, size int) (bool, error) {
+func (c *change) fill(count, keys, size int) (bool, error) {
 	pages, written := make([]page, count), map[string][]byte{}
 	total := 0
 	for n, part := range split(c.index.Items, count) {
@@ -108,7 +108,7 @@ func (c *change) fill(cause Cause, count, keys, size int) (bool, error) {
 			return false, err
 		}
 		pages[n] = page{
-			Blob: pageBlob(cause, c.index.Revision, n, text), Keys: len(part), Size: len(text), Bytes: int64(len(packed)),
+			Blob: pageBlob(), Keys: len(part), Size: len(text), Bytes: int64(len(packed)),
 		}
 		written[pages[n].Blob] = packed
 		total += len(text)
@@ -146,13 +146,13 @@ func (x *Index) names(blob string) bool {
 	return slices.ContainsFunc(x.pages, func(p page) bool { return p.Blob == blob })
 }
 
-// pageBlob is the name of a page. Only operations on the same index have the same one, so that a page that one of them
-// has in vain is never one that a later index needs.
-func pageBlob(cause Cause, revision int64, n int, text []byte) string {
-	hash := sha256.New()
-	fmt.Fprintf(hash, "page %d %d %d %d:%s ", n, revision, cause.Step, len(cause.Key), cause.Key)
-	hash.Write(text)
-	return hex.EncodeToString(hash.Sum(nil))[:blobDigits]
+// pageBlob is a name for a page that no other page has. Another process may carry out the same operation on the same
+// index: were its pages to have the same names, a process that deletes pages that it has written in vain could delete
+// those that the other one has committed.
+func pageBlob() string {
+	name := make([]byte, blobDigits/2)
+	_, _ = rand.Read(name) // It never fails.
+	return hex.EncodeToString(name)
 }
 
 // checkPages returns why the pages of an index that was decoded are not valid; nil if they are.

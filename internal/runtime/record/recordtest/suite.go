@@ -68,6 +68,7 @@ func Run(t *testing.T, newObjects func(t *testing.T) record.Objects) {
 		{"ManyKeysHavePages", manyKeys},
 		{"PagesAreReplacedWhileTheyAreRead", pagesReplacedWhileRead},
 		{"PagesThatAreNotNeededAreDeleted", pagesAreCollected},
+		{"PagesOfAnotherProcessStay", sameOperationAbandoned},
 		{"LongKeysHavePages", longKeys},
 		{"WhatIsNotAPageIsNotDecoded", damagedPages},
 		{"AnOperationChangesSeveralKeysOrNone", severalKeys},
