@@ -17,8 +17,12 @@
 // an index that names them. An operation writes the pages of the keys that it changes before the index, which is still
 // the one object that decides, and deletes those that it replaces. The index names these too, until it is known that
 // they are deleted, so that a process that ends in between leaves them to the next operation. Each page has a random
-// name, so that no process deletes a page that another one has committed for the same operation. Pages that an operation
-// writes in vain are deleted by it. Indexes that fit into one object have no pages, and the form that they always had.
+// name, so that no process deletes a page that another one has committed for the same operation.
+//
+// An operation deletes the pages that its tries have written in vain, once no write of them can take effect any more.
+// Those of a process that ends before, or that cannot find out, go with the Session.
+//
+// Indexes that fit into one object have no pages, and the form that they always had.
 //
 // # Causes
 //

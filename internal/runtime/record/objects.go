@@ -251,13 +251,13 @@ func (s *objectStore) Update(ctx context.Context, scope Scope, cause Cause, deci
 	}
 	defer leave()
 	left := &leftovers{}
+	defer s.abandon(ctx, scope, left)
 	for lost, changed := 0, 0; ; {
 		outcome, err := s.try(ctx, scope, cause, decide, left)
 		switch {
 		case err == nil:
 			return outcome, nil
 		case final(err) || ctx.Err() != nil:
-			s.abandon(ctx, scope, left)
 			return fail(err)
 		case errors.Is(err, ErrChanged):
 			changed++
@@ -353,7 +353,7 @@ func (s *objectStore) write(
 		left.open = left.open || !errors.Is(err, ErrRefused)
 		return err
 	}
-	left.pages = nil
+	s.discard(ctx, scope, left, c.index)
 	for _, name := range c.dropped {
 		s.memory.forget(scope, name)
 		// One that stays takes room until its owner is deleted, and harms nothing else.
@@ -388,24 +388,36 @@ func (s *objectStore) collect(ctx context.Context, scope Scope, left *leftovers,
 	if len(left.pages) == 0 || version == left.version {
 		return
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	s.discard(ctx, scope, left, now)
+}
+
+// abandon deletes the pages that the tries of an operation have left when the operation has ended. Those of a try that
+// may still take effect, as far as can be read now, stay until the owner of the store is deleted.
+func (s *objectStore) abandon(ctx context.Context, scope Scope, left *leftovers) {
+	if len(left.pages) == 0 {
+		return
+	}
+	if left.open {
+		if now, version, err := s.read(ctx, scope); err == nil {
+			s.collect(ctx, scope, left, now, version)
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	s.discard(ctx, scope, left, &Index{})
+}
+
+// discard deletes those of the pages that tries have left that an index does not name.
+func (s *objectStore) discard(ctx context.Context, scope Scope, left *leftovers, now *Index) {
 	for _, name := range left.pages {
 		if !now.names(name) {
 			_ = s.objects.DeleteBlob(ctx, scope, name)
 		}
 	}
 	*left = leftovers{}
-}
-
-// abandon deletes the pages that the tries of an operation have left that is not carried out.
-func (s *objectStore) abandon(ctx context.Context, scope Scope, left *leftovers) {
-	if left.open || len(left.pages) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
-	for _, name := range left.pages {
-		_ = s.objects.DeleteBlob(ctx, scope, name)
-	}
 }
 
 // size reads the size of all values of a store.

@@ -44,3 +44,91 @@ func sameOperationAbandoned(f *fixture) {
 	}
 	f.expectPages(4)
 }
+
+// triesLeaveNoPages fails some tries of an operation, and counts the pages after it.
+func triesLeaveNoPages(f *fixture) {
+	failing := func(method Method, first, last int64) func(Call) Fault {
+		var calls atomic.Int64
+		return func(c Call) Fault {
+			if c.Method != method {
+				return Fault{}
+			}
+			if n := calls.Add(1); n < first || n > last {
+				return Fault{}
+			}
+			return Fault{Before: Fail}
+		}
+	}
+	for _, test := range []struct {
+		what  string
+		fault func(Call) Fault
+		fails bool
+	}{
+		{"a page of the first try cannot be written", failing(CreateBlob, 2, 2), false},
+		{"the index of the first try cannot be written", failing(WriteIndex, 1, 1), false},
+		{"one page of each try cannot be written", failing(CreateBlob, 4, 100), true},
+	} {
+		o := record.Operation{Cause: f.cause(1)}
+		for i := range 40 { // on all pages
+			o.Put = append(o.Put, text(fmt.Sprintf("%s%04d", filler, i), test.what))
+		}
+		f.objects.Intercept(test.fault)
+		_, err := f.store().Apply(f.t.Context(), f.scope, o)
+		f.objects.Intercept(nil)
+		if test.fails != (err != nil) {
+			f.t.Fatalf("%s: %v", test.what, err)
+		}
+		if got := f.objects.Blobs(); got != 4 {
+			f.t.Errorf("%s: there are %d blobs, not the 4 pages of the index", test.what, got)
+		}
+	}
+}
+
+// decidedOtherwise lets a try fail whose operation the next try decides not to carry out.
+func decidedOtherwise(f *fixture) {
+	f.objects.Intercept(func(c Call) Fault {
+		if c.Method == CreateBlob {
+			return Fault{After: Fail}
+		}
+		return Fault{}
+	})
+	o, tries := f.deletion(), 0
+	_, err := f.store().Update(f.t.Context(), f.scope, o.Cause,
+		func(context.Context, *record.Index) (*record.Operation, error) {
+			if tries++; tries > 1 {
+				return nil, nil
+			}
+			return &o, nil
+		})
+	f.objects.Intercept(nil)
+	if err != nil || tries != 2 {
+		f.t.Fatalf("after %d tries: %v", tries, err)
+	}
+	f.expectPages(4)
+}
+
+// overtakenAndCutOff lets another operation overtake one, which then cannot read the index any more for a while.
+func overtakenAndCutOff(f *fixture) {
+	var met atomic.Bool
+	var reads atomic.Int64
+	f.objects.Intercept(func(c Call) Fault {
+		switch {
+		case c.Method == WriteIndex && !met.Swap(true):
+			return Fault{Before: func(context.Context) error {
+				f.put(1, text("/b", "b"))
+				reads.Store(1)
+				return nil
+			}}
+		case c.Method == ReadIndex && reads.Load() > 0 && reads.Add(1) <= 4:
+			return Fault{Before: Fail}
+		}
+		return Fault{}
+	})
+	o := record.Operation{Cause: f.cause(1), Put: []record.Put{text("/a", "a")}}
+	if _, err := f.store().Apply(f.t.Context(), f.scope, o); !errors.Is(err, ErrInjected) {
+		f.t.Fatalf("the operation: %v", err)
+	}
+	f.objects.Intercept(nil)
+	f.expect(text("/b", "b"))
+	f.expectPages(4)
+}
