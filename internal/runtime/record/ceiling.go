@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -133,4 +134,41 @@ func (c *Ceiling) forget(scope Scope) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known[scope.Namespace], scope)
+}
+
+// size reads the size of a store for the Ceiling. One that this build cannot read, of a later format for example,
+// counts as the largest store: it is there, and must not stop the other stores of its namespace.
+func (s *objectStore) size(ctx context.Context, scope Scope) (int64, error) {
+	bytes, err := s.weigh(ctx, scope)
+	if errors.Is(err, ErrFormat) {
+		return s.o.MaxBytes, nil
+	}
+	return bytes, err
+}
+
+// weigh reads the weight of a store, from its index alone unless that is an older one with pages.
+func (s *objectStore) weigh(ctx context.Context, scope Scope) (int64, error) {
+	stored, err := s.objects.ReadIndex(ctx, scope)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("reading the index of store %s of %s: %w", scope.Store, scope.Owner(), err)
+	}
+	x, known := s.memory.index(scope, stored)
+	if !known {
+		if x, err = decodeIndex(stored); err != nil {
+			return 0, fmt.Errorf("reading the index of store %s of %s: %w", scope.Store, scope.Owner(), err)
+		}
+	}
+	switch {
+	case known || len(x.pages) == 0:
+		return x.weight(), nil
+	case x.stored != nil:
+		return *x.stored + x.pageBytes(), nil
+	}
+	if x, _, err = s.read(ctx, scope); err != nil {
+		return 0, err
+	}
+	return x.weight(), nil
 }

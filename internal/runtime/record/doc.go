@@ -36,4 +36,7 @@
 //
 // Keys, values, their number and the size of a store are bounded, and an object is bounded before it is decoded. The
 // bytes that are written per second are divided between namespaces, because etcd keeps every version for minutes.
+//
+// A namespace bounds all of its stores together. The index of a store with pages has the size of all values, so that a
+// store is counted by one object. One that this build cannot read counts as the largest store, and stops no other one.
 package record

@@ -2,8 +2,10 @@ package record_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -79,7 +81,9 @@ type dump struct {
 	Blobs    map[string][]byte `json:"blobs"`
 }
 
-func TestAnIndexOfFormat2IsReadAndChanged(t *testing.T) {
+// indexOfFormat2 is an index with pages that was stored before it had the size of all values.
+func indexOfFormat2(t *testing.T) record.Objects {
+	t.Helper()
 	text, err := os.ReadFile("testdata/index-format-2.json")
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +102,11 @@ func TestAnIndexOfFormat2IsReadAndChanged(t *testing.T) {
 	if err := objects.WriteIndex(t.Context(), recorded, stored); err != nil {
 		t.Fatal(err)
 	}
-	store := record.New(objects, record.Options{})
+	return objects
+}
+
+func TestAnIndexOfFormat2IsReadAndChanged(t *testing.T) {
+	store := record.New(indexOfFormat2(t), record.Options{})
 	x, err := store.List(t.Context(), recorded)
 	if err != nil || x.Revision != 3 || len(x.Items) != 530 {
 		t.Fatalf("the index has revision %d and %d keys, %v", x.Revision, len(x.Items), err)
@@ -113,5 +121,30 @@ func TestAnIndexOfFormat2IsReadAndChanged(t *testing.T) {
 	}
 	if _, value, err := store.Get(t.Context(), recorded, "/0701"); err != nil || !bytes.Equal(value, []byte("x")) {
 		t.Fatalf("another key has the value %q, %v", value, err)
+	}
+}
+
+// An index with pages that does not have the size of all values is counted by its pages.
+func TestAnIndexOfFormat2IsCounted(t *testing.T) {
+	const limit = 100_000
+	small := recorded
+	small.UID = "small"
+	store := record.New(indexOfFormat2(t), record.Options{Ceiling: &record.Ceiling{
+		Bytes: limit,
+		Stores: func(context.Context, string) ([]record.Scope, error) {
+			return []record.Scope{recorded, small}, nil
+		},
+	}})
+	put := func(size int) error {
+		_, err := store.Apply(t.Context(), small, record.Operation{
+			Cause: record.Cause{Step: 1, Key: fmt.Sprint(size)}, Put: []record.Put{{Key: "/a", Value: make([]byte, size)}},
+		})
+		return err
+	}
+	if err := put(limit - 500); !errors.Is(err, record.ErrNamespaceFull) {
+		t.Errorf("with the 530 bytes of the other store above the ceiling: %v", err)
+	}
+	if err := put(limit - 50_000); err != nil {
+		t.Errorf("with the other store below the ceiling: %v", err)
 	}
 }

@@ -39,6 +39,8 @@ type Index struct {
 	outcomes, kept []outcome
 	// pages have the items as they are stored; nil for an index that has them itself.
 	pages []page
+	// stored is the size of all values as an index with pages has it; nil for one that was written before it had it.
+	stored *int64
 	// replaced are the pages that the last operation has replaced, and collected reports whether this process knows that
 	// they are deleted.
 	replaced  []string
@@ -94,7 +96,12 @@ func (x *Index) Bytes() int64 {
 
 // weight is the size of all values and, as they are stored, of all pages.
 func (x *Index) weight() int64 {
-	sum := x.Bytes()
+	return x.Bytes() + x.pageBytes()
+}
+
+// pageBytes is the size of all pages as they are stored.
+func (x *Index) pageBytes() int64 {
+	var sum int64
 	for _, p := range x.pages {
 		sum += p.Bytes
 	}
@@ -269,7 +276,9 @@ type storedIndex struct {
 	Kept     []outcome    `json:"kept,omitempty"`
 	Items    []storedItem `json:"items,omitempty"`
 	Pages    []page       `json:"pages,omitempty"`
-	Replaced []string     `json:"replaced,omitempty"`
+	// Bytes is the size of all values, where these are not listed in Items.
+	Bytes    *int64   `json:"bytes,omitempty"`
+	Replaced []string `json:"replaced,omitempty"`
 }
 
 // storedItem is the form in which an item is stored, with its times in milliseconds since 1970.
@@ -337,7 +346,8 @@ func (c *change) encode() (Stored, error) {
 		if err := c.encodePages(); err != nil {
 			return Stored{}, err
 		}
-		stored.Items, stored.Pages, format = nil, x.pages, FormatPages
+		sum := x.Bytes()
+		stored.Items, stored.Pages, stored.Bytes, format = nil, x.pages, &sum, FormatPages
 	}
 	x.replaced = c.replacedPages()
 	if stored.Replaced = x.replaced; len(x.pages)+len(x.replaced) > 0 {
@@ -372,7 +382,7 @@ func decodeIndex(from Stored) (*Index, error) {
 	}
 	x := &Index{
 		Revision: stored.Revision, step: stored.Step, outcomes: stored.Outcomes, kept: stored.Kept, pages: stored.Pages,
-		replaced: stored.Replaced,
+		replaced: stored.Replaced, stored: stored.Bytes,
 	}
 	if len(x.pages) > 0 {
 		return x, checkPages(stored)

@@ -420,15 +420,6 @@ func (s *objectStore) discard(ctx context.Context, scope Scope, left *leftovers,
 	*left = leftovers{}
 }
 
-// size reads the size of all values of a store.
-func (s *objectStore) size(ctx context.Context, scope Scope) (int64, error) {
-	x, _, err := s.read(ctx, scope)
-	if err != nil {
-		return 0, err
-	}
-	return x.weight(), nil
-}
-
 // packed returns the blobs and the index of a change as they are stored.
 func (c *change) packed() (blobs map[string][]byte, index Stored, err error) {
 	if index, err = c.encode(); err != nil {

@@ -166,6 +166,9 @@ func checkPages(stored storedIndex) error {
 		}
 		keys, size = keys+p.Keys, size+p.Size
 	}
+	if stored.Bytes != nil && (*stored.Bytes < 0 || *stored.Bytes > MaxKeys*MaxValueBytes) {
+		return fmt.Errorf("%w (an index has values of %d bytes)", ErrFormat, *stored.Bytes)
+	}
 	if count < 2 || count > maxPages || count&(count-1) != 0 || keys > MaxKeys || size > maxItemBytes ||
 		len(stored.Items) > 0 {
 		return fmt.Errorf("%w (an index has %d pages with %d keys and %d bytes, and %d keys besides)", ErrFormat, count, keys,

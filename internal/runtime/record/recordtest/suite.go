@@ -52,6 +52,7 @@ func Run(t *testing.T, newObjects func(t *testing.T) record.Objects) {
 		{"WrittenBytesAreLimitedBeforeTheyAreWritten", bytesAreLimited},
 		{"ACancelledOperationLeavesNothingHalf", cancelledOperation},
 		{"ANamespaceHasACeiling", namespaceIsBounded},
+		{"AStoreThatCannotBeReadDoesNotStopOthers", unreadableStores},
 		{"ACeilingHoldsUnderLoad", ceilingHoldsUnderLoad},
 		{"ANamespaceIsDeletedUnderLoad", namespaceIsDeleted},
 	}
@@ -73,6 +74,7 @@ func Run(t *testing.T, newObjects func(t *testing.T) record.Objects) {
 		{"ATryThatIsDecidedOtherwiseLeavesNoPages", decidedOtherwise},
 		{"AnOperationThatIsOvertakenAndCutOffLeavesNoPages", overtakenAndCutOff},
 		{"LongKeysHavePages", longKeys},
+		{"PagesAreNotReadToCountAStore", pagesAreNotCounted},
 		{"WhatIsNotAPageIsNotDecoded", damagedPages},
 		{"AnOperationChangesSeveralKeysOrNone", severalKeys},
 		{"ExpectedRevisionsDecideARace", expectedRevisions},
