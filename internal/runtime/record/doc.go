@@ -22,7 +22,8 @@
 // An operation deletes the pages that its tries have written in vain, once no write of them can take effect any more.
 // Those of a process that ends before, or that cannot find out, go with the Session.
 //
-// Indexes that fit into one object have no pages, and the form that they always had.
+// An index gets pages when it has no room in one object, and keeps them until it has 512 keys or fewer and room again,
+// so that a few operations do not split and join it in turns. Without pages it has the form that it always had.
 //
 // # Causes
 //
