@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
@@ -32,7 +33,11 @@ func Find(text string) [][]int {
 		if payload < minPayload {
 			continue
 		}
-		from := max(end, dot-maxHeader)
+		// A header has no dot, so that none of its characters is looked at for another dot.
+		from := dot
+		for from > max(end, dot-maxHeader) && inBase64(text[from-1]) {
+			from--
+		}
 		own := ownHeader(text[from:dot])
 		if own < 0 {
 			continue
@@ -49,30 +54,38 @@ func Find(text string) [][]int {
 
 // run is the length of the characters of base64url that a text begins with.
 func run(text string) int {
-	end := strings.IndexFunc(text, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-	})
-	if end < 0 {
-		return len(text)
+	end := 0
+	for end < len(text) && inBase64(text[end]) {
+		end++
 	}
 	return end
 }
 
+// inBase64 reports whether base64url has a character.
+func inBase64(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
+}
+
 // ownHeader returns where the header of one of our tokens begins in a text that ends with it; -1 for none.
 func ownHeader(text string) int {
-	for at := 0; ; {
-		next := strings.Index(text[at:], opening)
-		if next < 0 {
-			return -1
+	// Four characters are three bytes. Our headers have no object within, so that of the openings which are a multiple
+	// of four characters apart only the last one can begin one.
+	var tried [4]bool
+	for at := strings.LastIndex(text, opening); at >= 0; at = strings.LastIndex(text[:at], opening) {
+		if tried[at%4] {
+			continue
 		}
-		at += next
+		tried[at%4] = true
 		raw, err := base64.RawURLEncoding.DecodeString(text[at:])
+		if err != nil || !bytes.Contains(raw, []byte(keyPrefix)) {
+			continue
+		}
 		var header struct {
 			KeyID string `json:"kid"`
 		}
-		if err == nil && json.Unmarshal(raw, &header) == nil && strings.HasPrefix(header.KeyID, keyPrefix) {
+		if json.Unmarshal(raw, &header) == nil && strings.HasPrefix(header.KeyID, keyPrefix) {
 			return at
 		}
-		at += len(opening)
 	}
+	return -1
 }

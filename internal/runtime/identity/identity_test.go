@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -222,6 +223,9 @@ func TestTokensAreFoundInTexts(t *testing.T) {
 		"a " + unsigned + " b":            "a * b",
 		token + " " + token:               "* *",
 		"eyJeyJ" + token:                  "eyJeyJ*",
+		"eyJxeyJxx" + token:               "eyJxeyJxx*",
+		"eyJ0." + token:                   "eyJ0.*",
+		"\u00e9" + token:                  "\u00e9*",
 		strings.Repeat("x", 600) + token:  strings.Repeat("x", 600) + "*",
 		foreign:                           foreign,
 		foreign + "," + token:             foreign + ",*",
@@ -241,5 +245,38 @@ func TestTokensAreFoundInTexts(t *testing.T) {
 	began := time.Now()
 	if found := Find(hostile); found != nil || time.Since(began) > 2*time.Second {
 		t.Errorf("%d tokens, after %v", len(found), time.Since(began))
+	}
+}
+
+// A text takes about as long whatever it has: no character is decoded again and again.
+func TestTextsOfAnyKindAreSearchedEquallyFast(t *testing.T) {
+	const size = 4 << 20
+	took := func(unit string) time.Duration {
+		text := strings.Repeat(unit, size/len(unit))
+		best := time.Duration(math.MaxInt64)
+		for range 3 {
+			began := time.Now()
+			if found := Find(text); found != nil {
+				t.Errorf("%d tokens", len(found))
+			}
+			best = min(best, time.Since(began))
+		}
+		return best
+	}
+	// Each character is looked at once, as part of what may follow a header.
+	plain := took("eyJ." + strings.Repeat("a", 508))
+	for name, unit := range map[string]string{
+		"short headers":              strings.Repeat("eyJ", 6) + ".",
+		"short headers and payloads": "eyJ." + strings.Repeat("a", minPayload),
+		"long headers":               strings.Repeat("eyJ", 85) + "." + strings.Repeat("a", minPayload) + " ",
+		"only headers":               strings.Repeat("eyJ", 170) + ".",
+		"headers that are objects":   base64.RawURLEncoding.EncodeToString([]byte(`{"a":{"b":{"c":{"kid`)) + ".",
+		"headers of the prefix": base64.RawURLEncoding.EncodeToString(
+			[]byte(`{"a`+strings.Repeat(`{"a`, 50)+keyPrefix)) + ".",
+		"dots": "eyJ" + strings.Repeat(".", 509),
+	} {
+		if hostile := took(unit); hostile > 60*plain {
+			t.Errorf("%s: %v, and %v for plain text", name, hostile, plain)
+		}
 	}
 }
