@@ -69,15 +69,11 @@ func Select(
 		if !definition.Selected(filter, t.Name) {
 			continue
 		}
-		shown := withoutSecret(t, secret)
-		why := "its name has the value of a Secret"
-		if shown.Name == t.Name {
-			why = c.add(shown, schemas)
-		}
-		if why != "" {
+		if why := c.consider(t, secret, schemas); why != "" {
 			left++
 			if left <= maxNamed {
-				c.LeftOut = append(c.LeftOut, strconv.Quote(excerpt.Of(shown.Name, 64))+" ("+why+")")
+				name := excerpt.Of(credential.RedactText(t.Name, secret), 64)
+				c.LeftOut = append(c.LeftOut, strconv.Quote(name)+" ("+why+")")
 			}
 		}
 	}
@@ -92,6 +88,30 @@ func Select(
 	return c, nil
 }
 
+// consider adds a tool without the values of secret headers, or returns why it cannot be used.
+func (c *Catalog) consider(t mcp.Tool, secret http.Header, schemas readiness.SchemaChecker) string {
+	// Texts are searched for values only if they have a size that is used.
+	if why := tooLarge(t); why != "" {
+		return why
+	}
+	shown := withoutSecret(t, secret)
+	if shown.Name != t.Name {
+		return "its name has the value of a Secret"
+	}
+	return c.add(shown, schemas)
+}
+
+// tooLarge returns why a tool is too large; empty if it is not.
+func tooLarge(t mcp.Tool) string {
+	switch {
+	case len(t.Name) > maxNameBytes:
+		return "its name is invalid"
+	case len(t.InputSchema) > inputschema.MaxBytes:
+		return fmt.Sprintf("its schema has more than %d bytes", inputschema.MaxBytes)
+	}
+	return ""
+}
+
 // withoutSecret returns a tool without the values of secret headers: a server may echo them.
 func withoutSecret(t mcp.Tool, secret http.Header) mcp.Tool {
 	t.Name = credential.RedactText(t.Name, secret)
@@ -104,13 +124,14 @@ func withoutSecret(t mcp.Tool, secret http.Header) mcp.Tool {
 // add adds a tool, or returns why it cannot be used.
 func (c *Catalog) add(t mcp.Tool, schemas readiness.SchemaChecker) string {
 	known := func(e entry) bool { return e.Name == t.Name }
+	large := tooLarge(t)
 	switch {
-	case t.Name == "" || len(t.Name) > maxNameBytes || !utf8.ValidString(t.Name) || strings.ContainsFunc(t.Name, unseen):
+	case t.Name == "" || !utf8.ValidString(t.Name) || strings.ContainsFunc(t.Name, unseen):
 		return "its name is invalid"
 	case slices.ContainsFunc(c.entries, known):
 		return "its name is not unique"
-	case len(t.InputSchema) > inputschema.MaxBytes:
-		return fmt.Sprintf("its schema has more than %d bytes", inputschema.MaxBytes)
+	case large != "":
+		return large
 	case schemas.CheckSchema(t.InputSchema) != nil:
 		return "its schema is invalid"
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
@@ -80,5 +81,21 @@ func TestWhatAServerEchoesOfItsSecretIsNotKept(t *testing.T) {
 	}
 	if !strings.Contains(f.Message, `"read-[redacted]" (its name has the value of a Secret)`) {
 		t.Errorf("the message is %s", f.Message)
+	}
+}
+
+// The size of a definition is that which the server has sent: none is searched for values that is too large for a tool.
+func TestADefinitionThatIsTooLargeIsNotUsedAfterASecretIsRemoved(t *testing.T) {
+	value := strings.Repeat("s3cret", 40)
+	secret := http.Header{"Authorization": {"Bearer " + value}}
+	large := listed("large", `{"type":"object","title":"`+strings.Repeat(value+" ", inputschema.MaxBytes/len(value))+`"}`)
+	long := listed(strings.Repeat("n", 100)+value, object)
+	c, err := discovery.Select([]mcp.Tool{large, long}, nil, secret, inputschema.NewValidator())
+	if err != nil || len(c.Tools()) != 0 {
+		t.Fatalf("%v, or a tool is used", err)
+	}
+	if want := `"large" (its schema has more than 32768 bytes); "` + strings.Repeat("n", 61); !strings.HasPrefix(
+		strings.Join(c.LeftOut, "; "), want) || !strings.HasSuffix(c.LeftOut[1], "(its name is invalid)") {
+		t.Errorf("it reports %q", c.LeftOut)
 	}
 }
