@@ -2,13 +2,15 @@ package identitykeys
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 )
@@ -21,6 +23,11 @@ const (
 	keyIssuer = "issuer"
 	// lookAgain is the time after which the keys are read again when a token is signed. A person may have removed them.
 	lookAgain = 5 * time.Minute
+	// lookSoon is the time after which they are read again when that failed, and keepMissing when they were missing.
+	lookSoon, keepMissing = 10 * time.Second, 5 * time.Second
+	// maxAge is how long keys sign that cannot be read again. Another process that replaces them meanwhile publishes
+	// them for longer than that.
+	maxAge = identity.Lead
 )
 
 // Store has the keys of this installation. It reads and writes only when a token is signed, so that an installation
@@ -37,30 +44,78 @@ type Store struct {
 	// Clock returns the current time.
 	Clock func() time.Time
 
-	mu   sync.Mutex
-	ring identity.Ring
-	next time.Time
+	// looking is held while the keys are read, and kept is what was read last.
+	looking lock
+	kept    atomic.Pointer[kept]
 }
 
 var _ identity.Keys = &Store{}
 
-// Signing implements identity.Keys. A key signs only after its public part was published.
+// kept is what a Store knows.
+type kept struct {
+	ring identity.Ring
+	// err reports that there are no keys.
+	err error
+	// next is when the keys are read again, and until is how long they sign if that fails.
+	next, until time.Time
+}
+
+// signing returns the key that signs at a time.
+func (k *kept) signing(now time.Time) (*identity.Key, error) {
+	return k.ring.Signing(now), k.err
+}
+
+// Signing implements identity.Keys. A key signs only after its public part was published. While one caller reads the
+// keys again the others sign with those that are kept.
 func (s *Store) Signing(ctx context.Context) (*identity.Key, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.Clock()
-	if now.Before(s.next) {
-		return s.ring.Signing(now), nil
+	known, now := s.known(), s.Clock()
+	if now.Before(known.next) {
+		return known.signing(now)
 	}
+	if !s.looking.try() {
+		if now.Before(known.until) {
+			return known.signing(now)
+		}
+		if err := s.looking.enter(ctx); err != nil {
+			return nil, fmt.Errorf("waiting for the keys of identity tokens: %w", err)
+		}
+	}
+	defer s.looking.leave()
+	known, now = s.known(), s.Clock()
+	if !now.Before(known.next) {
+		var err error
+		if known, err = s.look(ctx, known, now); err != nil {
+			return nil, err
+		}
+		s.kept.Store(known)
+	}
+	return known.signing(now)
+}
+
+// known is what was read last.
+func (s *Store) known() *kept {
+	if known := s.kept.Load(); known != nil {
+		return known
+	}
+	return &kept{}
+}
+
+// look returns what a Store knows after it has read the keys, or has failed to.
+func (s *Store) look(ctx context.Context, before *kept, now time.Time) (*kept, error) {
 	ring, err := s.rotated(ctx, now)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = s.publish(ctx, ring)
 	}
-	if err := s.publish(ctx, ring); err != nil {
-		return nil, err
+	switch {
+	case err == nil:
+		return &kept{ring: ring, next: now.Add(lookAgain), until: now.Add(maxAge)}, nil
+	case errors.Is(err, identity.ErrNoKeys):
+		return &kept{err: err, next: now.Add(keepMissing)}, nil
+	case now.Before(before.until):
+		log.FromContext(ctx).Error(err, "Failed to read the keys of identity tokens again, the previous ones sign")
+		return &kept{ring: before.ring, next: now.Add(lookSoon), until: before.until}, nil
 	}
-	s.ring, s.next = ring, now.Add(lookAgain)
-	return ring.Signing(now), nil
+	return nil, err
 }
 
 // rotated returns the keys in the Secret, after those that are due are made and stored.

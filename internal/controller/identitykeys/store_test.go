@@ -32,6 +32,8 @@ type bench struct {
 	reads  int
 	writes []string
 	fail   func(client.Object) error
+	// read is called before each read, and its error is that of the read.
+	read func(context.Context) error
 }
 
 func newBench(objects ...client.Object) *bench {
@@ -41,6 +43,11 @@ func newBench(objects ...client.Object) *bench {
 			ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption,
 		) error {
 			b.reads++
+			if b.read != nil {
+				if err := b.read(ctx); err != nil {
+					return err
+				}
+			}
 			return c.Get(ctx, key, o, opts...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
@@ -160,5 +167,135 @@ func TestWithoutTheObjectsOfTheInstallationNothingIsSigned(t *testing.T) {
 	b.now = start.Add(lookAgain)
 	if _, err := b.Signing(t.Context()); !errors.Is(err, identity.ErrNoKeys) {
 		t.Errorf("after the Secret was deleted: %v", err)
+	}
+}
+
+func TestWhileTheKeysCannotBeReadTheKeptOnesSign(t *testing.T) {
+	b := newBench(installed()...)
+	key, err := b.Signing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	b.read = func(context.Context) error { return broken }
+	b.now, b.reads = start.Add(lookAgain), 0
+	for range 10 {
+		if again, err := b.Signing(t.Context()); err != nil || again.ID != key.ID {
+			t.Fatalf("Signing = %v, %v", again, err)
+		}
+	}
+	if b.reads != 1 {
+		t.Errorf("%d reads", b.reads)
+	}
+	b.now = b.now.Add(lookSoon)
+	if again, err := b.Signing(t.Context()); err != nil || again.ID != key.ID || b.reads != 2 {
+		t.Errorf("after the failure: %v, %v, %d reads", again, err, b.reads)
+	}
+	// Another process may have replaced the keys, and ended the publication of the old ones.
+	b.now = start.Add(maxAge)
+	if again, err := b.Signing(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("keys that are too old sign: %v, %v", again, err)
+	}
+	b.read = nil
+	if again, err := b.Signing(t.Context()); err != nil || again.ID != key.ID {
+		t.Errorf("Signing = %v, %v", again, err)
+	}
+}
+
+func TestMissingObjectsAreNotReadAtEachAttempt(t *testing.T) {
+	b := newBench()
+	for range 10 {
+		if _, err := b.Signing(t.Context()); !errors.Is(err, identity.ErrNoKeys) {
+			t.Fatalf("Signing: %v", err)
+		}
+	}
+	if b.reads != 1 {
+		t.Errorf("%d reads", b.reads)
+	}
+	for _, o := range installed() {
+		if err := b.client.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.now = b.now.Add(keepMissing)
+	if key, err := b.Signing(t.Context()); err != nil || key == nil {
+		t.Errorf("after the installation: %v, %v", key, err)
+	}
+}
+
+func TestASignerWaitsForTheKeysOnlyAsLongAsItsContext(t *testing.T) {
+	b := newBench(installed()...)
+	blocked, release := make(chan struct{}), make(chan struct{})
+	b.read = func(context.Context) error {
+		blocked <- struct{}{}
+		<-release
+		return nil
+	}
+	type signed struct {
+		key *identity.Key
+		err error
+	}
+	begin := func() chan signed {
+		done := make(chan signed, 1)
+		go func() {
+			key, err := b.Signing(context.Background())
+			done <- signed{key, err}
+		}()
+		<-blocked
+		return done
+	}
+	end := func(done chan signed) *identity.Key {
+		close(release)
+		<-blocked
+		first := <-done
+		if first.err != nil {
+			t.Fatal(first.err)
+		}
+		return first.key
+	}
+	first := begin()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if key, err := b.Signing(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a signer that has left has %v, %v", key, err)
+	}
+	key := end(first)
+
+	b.now, release = start.Add(lookAgain), make(chan struct{})
+	again := begin()
+	if other, err := b.Signing(t.Context()); err != nil || other.ID != key.ID {
+		t.Errorf("while the keys are read again: %v, %v", other, err)
+	}
+	if other := end(again); other.ID != key.ID {
+		t.Errorf("Signing = %v, want %v", other.ID, key.ID)
+	}
+}
+
+// A person who replaces all keys empties the Secret, and then the key set, in which the old keys are.
+func TestEmptiedKeysAreReplacedAndPublishedBeforeTheNextOneSigns(t *testing.T) {
+	b := newBench(installed()...)
+	old, err := b.Signing(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range installed() {
+		if err := b.client.Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.now = start.Add(lookAgain)
+	key, err := b.Signing(t.Context())
+	if err != nil || key.ID == old.ID || !strings.Contains(b.published(t), key.ID) ||
+		strings.Contains(b.published(t), old.ID) {
+		t.Errorf("%v, %v signs, and the key set is %s", key, err, b.published(t))
+	}
+	// Only the key set was emptied: it is written before the next token.
+	if err := b.client.Update(t.Context(), installed()[1]); err != nil {
+		t.Fatal(err)
+	}
+	b.now = b.now.Add(lookAgain)
+	if again, err := b.Signing(t.Context()); err != nil || again.ID != key.ID ||
+		!strings.Contains(b.published(t), key.ID) {
+		t.Errorf("%v, %v signs, and the key set is %s", again, err, b.published(t))
 	}
 }
