@@ -39,7 +39,7 @@ type Store struct {
 	Client client.Writer
 	// Namespace of the manager.
 	Namespace string
-	// Issuer of the tokens, for those who verify them.
+	// Issuer of the tokens, for verifiers.
 	Issuer string
 	// Clock returns the current time.
 	Clock func() time.Time

@@ -55,8 +55,8 @@ func NewKey(private *ecdsa.PrivateKey, created time.Time) (*Key, error) {
 // Ring is the keys of an installation, the newest one last.
 type Ring []*Key
 
-// Rotated returns the keys that there are to be at a time: the next one once the newest has its age, and none that no
-// token can be of any more. It is the same Ring if nothing changes.
+// Rotated returns the keys of a time: with a new one if the newest is older than Period, and without keys whose tokens
+// have all ended. It also reports whether the keys have changed.
 func (r Ring) Rotated(now time.Time) (Ring, bool, error) {
 	next := slices.Clone(r)
 	if len(next) == 0 || !now.Before(next[len(next)-1].Created.Add(Period)) {
@@ -122,7 +122,7 @@ func Decode(raw []byte) (Ring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("key %d is not readable", i)
 		}
-		// Another kind of key is none of this curve.
+		// A key of another kind is nil here, which NewKey refuses.
 		onCurve, _ := private.(*ecdsa.PrivateKey)
 		if ring[i], err = NewKey(onCurve, s.Created); err != nil {
 			return nil, fmt.Errorf("key %d cannot be used: %w", i, err)

@@ -1,3 +1,3 @@
-// Package live carries events that no journal has, such as the progress of tool calls, from where they happen to those
-// who want them. Nothing waits for a receiver: one that is slow loses events.
+// Package live carries events that no journal has, such as the progress of tool calls, from where they happen to
+// receivers. Nothing waits for a receiver: one that is slow loses events.
 package live

@@ -11,8 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 )
 
-// Identify adds the identity tokens of a subject to how a server is reached, if its MCPServer demands them. It reports
-// what is missing as long as no token can be signed; nil if nothing is.
+// Identify adds the identity tokens of a subject to how a server is reached, if its MCPServer demands them. It returns
+// the missing keys as long as no token can be signed; nil if one can.
 func (p Process) Identify(
 	ctx context.Context, reach *mcp.Server, server *v1alpha1.MCPServer, subject identity.Subject, tool string,
 ) (*act.MissingSecret, error) {
