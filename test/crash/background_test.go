@@ -149,7 +149,7 @@ func (r *run) tasksAreFree(ctx context.Context) error {
 		switch {
 		case all[i].Active():
 			return fmt.Errorf("%s: background task %s is active when all is over", taskDelivered, all[i].ID)
-		case all[i].CallID != "" && len(h.deliveries(all[i].ID)) == 0:
+		case !all[i].Withdrawn() && len(h.deliveries(all[i].ID)) == 0:
 			return fmt.Errorf("%s: background task %s counts as delivered, and no Turn delivers it", taskDelivered, all[i].ID)
 		}
 	}

@@ -172,7 +172,7 @@ func (r *Reconciler) settle(
 	if active := s.session.Status.ActiveTurn; active != nil && active.Name == announced.Turn {
 		return nil, nil
 	}
-	return s.tasks.Withdraw(ctx, announced)
+	return s.tasks.Withdraw(ctx, announced, background.NeverRecorded())
 }
 
 // look makes the pass be repeated at a time; zero for never.

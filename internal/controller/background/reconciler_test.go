@@ -272,7 +272,8 @@ func TestTheTasksOfASessionAndOfANamespaceAreBounded(t *testing.T) {
 		t.Errorf("a task beyond the limit of the namespace: %v", err)
 	}
 	b.MaxPerNamespace++
-	if _, err := b.tasks(demo).Withdraw(t.Context(), newTask("1-0").Shown()); err != nil {
+	_, err := b.tasks(demo).Withdraw(t.Context(), newTask("1-0").Shown(), background.NeverRecorded())
+	if err != nil {
 		t.Fatal(err)
 	}
 	b.announce(newTask("1-7"))

@@ -324,15 +324,18 @@ func (s *Tasks) Cancel(ctx context.Context, id string) (*Task, error) {
 	})
 }
 
-// Withdraw records that an announced task never starts, unless it was recorded: a request to record it that arrives
-// later changes nothing. It returns the task as it then is.
-func (s *Tasks) Withdraw(ctx context.Context, announced v1alpha1.BackgroundTask) (*Task, error) {
+// Withdraw records that an announced task never starts, and why, unless it was recorded: a request to record it that
+// arrives later changes nothing. It returns the task as it then is.
+func (s *Tasks) Withdraw(
+	ctx context.Context, announced v1alpha1.BackgroundTask, refusal tool.Outcome,
+) (*Task, error) {
 	now := s.clock().UTC()
-	withdrawn := tool.NotExecuted(v1alpha1.ToolCallReasonTaskCancelled, "its call ended before the task was recorded")
 	t := Task{
 		ID: announced.ID, Tool: Tool{Name: announced.Tool}, Turn: v1alpha1.ObjectIdentity{Name: announced.Turn},
 		Recorded: now, Delivered: true,
-		End: &End{State: withdrawn.State, Reason: withdrawn.Reason, Error: withdrawn.Error, At: now},
+		End: &End{
+			State: refusal.State, Reason: refusal.Reason, Error: excerpt.Of(refusal.Error, tool.MaxErrorBodyBytes), At: now,
+		},
 	}
 	_, err := s.store.Update(ctx, s.scope, record.Cause{},
 		func(_ context.Context, x *record.Index) (*record.Operation, error) {

@@ -208,9 +208,20 @@ func TestCallsAreWrappedAndUnwrapped(t *testing.T) {
 func TestAnAnnouncedTaskIsWithdrawnOrStarts(t *testing.T) {
 	tasks, start := newTasks(t)
 	announced := v1alpha1.BackgroundTask{ID: ID("t1", "1-0"), Tool: "build", Turn: "t1"}
-	withdrawn, err := tasks.Withdraw(t.Context(), announced)
-	if err != nil || withdrawn == nil || withdrawn.Active() || withdrawn.State() == StateSucceeded {
+	refusal := tool.NotExecuted(v1alpha1.ToolCallReasonToolChanged, strings.Repeat("x", 2*tool.MaxErrorBodyBytes))
+	withdrawn, err := tasks.Withdraw(t.Context(), announced, refusal)
+	if err != nil || withdrawn == nil || withdrawn.Active() || !withdrawn.Withdrawn() ||
+		withdrawn.State() != StateCancelled {
 		t.Fatalf("%+v, %v", withdrawn, err)
+	}
+	got := withdrawn.Refusal()
+	if got.State != refusal.State || got.Reason != refusal.Reason || len(got.Error) > tool.MaxErrorBodyBytes ||
+		got.Error[:100] != refusal.Error[:100] {
+		t.Errorf("the refusal is %+v", got)
+	}
+	if again, err := tasks.Withdraw(t.Context(), announced, NeverRecorded()); err != nil ||
+		again.Refusal().Reason != refusal.Reason {
+		t.Errorf("withdrawn again, it is %+v, %v", again, err)
 	}
 	late, err := start("t1", "t1", 0)
 	if err != nil || late.Active() || late.End == nil {
@@ -224,7 +235,8 @@ func TestAnAnnouncedTaskIsWithdrawnOrStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now, err := tasks.Withdraw(t.Context(), started.Shown()); err != nil || !now.Active() || now.End != nil {
+	now, err := tasks.Withdraw(t.Context(), started.Shown(), NeverRecorded())
+	if err != nil || !now.Active() || now.End != nil || now.Withdrawn() {
 		t.Errorf("a started task was withdrawn: %+v, %v", now, err)
 	}
 	unrecorded := v1alpha1.BackgroundTask{ID: "0000000000000000", Tool: "build", Turn: "t1"}

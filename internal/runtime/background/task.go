@@ -54,7 +54,7 @@ type Tool struct {
 type Task struct {
 	ID   string `json:"id"`
 	Tool Tool   `json:"tool"`
-	// Turn, Step and CallID are the call that started the task.
+	// Turn, Step and CallID are the call that started the task. A task that was withdrawn has no CallID.
 	Turn   v1alpha1.ObjectIdentity `json:"turn"`
 	Step   int32                   `json:"step"`
 	CallID string                  `json:"callID"`
@@ -118,6 +118,20 @@ func IDOf(name string) string {
 // Active reports whether the end of the task is yet to be delivered.
 func (t *Task) Active() bool { return !t.Delivered }
 
+// NeverRecorded is why a task is withdrawn whose call can record it no more.
+func NeverRecorded() tool.Outcome {
+	return tool.NotExecuted(v1alpha1.ToolCallReasonTaskCancelled, "its call ended before the task was recorded")
+}
+
+// Withdrawn reports whether the task never starts because its call was refused, or ended before it recorded the task.
+// No message comes of it. Its record does not name the call.
+func (t *Task) Withdrawn() bool { return t.CallID == "" && t.End != nil }
+
+// Refusal is the outcome of the call of a task that was withdrawn.
+func (t *Task) Refusal() tool.Outcome {
+	return tool.Outcome{State: t.End.State, Reason: t.End.Reason, Error: t.End.Error}
+}
+
 // Call returns the task as a call of its tool. It may start once, whatever the class of the tool: nothing repeats a
 // task.
 func (t *Task) Call() v1alpha1.ToolCall {
@@ -137,7 +151,7 @@ func (t *Task) State() State {
 		return StateRunning
 	case t.End.State == v1alpha1.ToolCallStateSucceeded:
 		return StateSucceeded
-	case t.End.Reason == v1alpha1.ToolCallReasonTaskCancelled:
+	case t.End.Reason == v1alpha1.ToolCallReasonTaskCancelled, t.Withdrawn():
 		return StateCancelled
 	default:
 		return StateFailed

@@ -26,8 +26,8 @@ var pauses = backoff.Exponential{First: 100 * time.Millisecond, Factor: 3, Longe
 // Executor carries out the calls that start background tasks.
 type Executor struct{}
 
-// Prepare implements executor.Executor. A task that an earlier attempt of the call has recorded counts, whatever has
-// become of its Tool since.
+// Prepare implements executor.Executor. A task that an earlier attempt of the call has recorded or withdrawn counts,
+// whatever has become of its Tool since.
 func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call) (executor.Work, error) {
 	object := c.Definition.Object()
 	if p.Tasks == nil || p.Records == nil {
@@ -86,9 +86,9 @@ func (s *spawn) start(ctx context.Context) (tool.Outcome, error) {
 		switch {
 		case err == nil:
 			s.host.Changed(s.of)
-			return started(t)
+			return outcomeOf(t)
 		case errors.As(err, &limit):
-			return tool.NotExecuted(v1alpha1.ToolCallReasonBackgroundLimit, limit.Error()), nil
+			return beyond(limit), nil
 		case failures == tries, errors.Is(err, record.ErrRefused), errors.Is(err, record.ErrFull),
 			backoff.Wait(ctx, pauses.After(failures)) != nil:
 			return unconfirmed(), err
@@ -100,19 +100,20 @@ func (s *spawn) start(ctx context.Context) (tool.Outcome, error) {
 // arrives later, changes nothing then.
 func (s *spawn) refuse(outcome tool.Outcome) func(context.Context) (tool.Outcome, error) {
 	return func(ctx context.Context) (tool.Outcome, error) {
-		t, err := s.tasks.Withdraw(ctx, s.task.Shown())
+		t, err := s.tasks.Withdraw(ctx, s.task.Shown(), outcome)
 		if err != nil {
 			return unconfirmed(), err
 		}
 		s.host.Changed(s.of)
-		if t != nil && t.CallID != "" {
-			return started(t)
+		if t == nil {
+			return outcome, nil
 		}
-		return outcome, nil
+		return outcomeOf(t)
 	}
 }
 
-// record records the task, or finds it. It is announced first, so that the host finds it wherever this process ends.
+// record records the task, or finds it, recorded or withdrawn. It is announced first, so that the host finds it
+// wherever this process ends.
 func (s *spawn) record(ctx context.Context) (*background.Task, error) {
 	found, err := s.tasks.Prepare(ctx, s.task)
 	if err != nil || found != nil {
@@ -124,9 +125,10 @@ func (s *spawn) record(ctx context.Context) (*background.Task, error) {
 	arguments := background.Unwrap(s.call.Arguments).Arguments
 	recorded, err := s.tasks.Start(ctx, s.call.Cause, *s.task, string(arguments))
 	if limit := (*background.LimitError)(nil); errors.As(err, &limit) {
-		// Another call was faster.
-		if _, err := s.tasks.Withdraw(ctx, s.task.Shown()); err != nil {
-			return nil, err
+		// Another call was faster. A task that another process has recorded since counts.
+		found, err := s.tasks.Withdraw(ctx, s.task.Shown(), beyond(limit))
+		if err != nil || found != nil {
+			return found, err
 		}
 		s.host.Changed(s.of)
 	}
@@ -136,6 +138,11 @@ func (s *spawn) record(ctx context.Context) (*background.Task, error) {
 	return &recorded, nil
 }
 
+// beyond is the outcome of a call that starts no task because of a limit.
+func beyond(limit *background.LimitError) tool.Outcome {
+	return tool.NotExecuted(v1alpha1.ToolCallReasonBackgroundLimit, limit.Error())
+}
+
 // unconfirmed is the outcome of a call of which this attempt, or one before it, may have recorded the task.
 func unconfirmed() tool.Outcome {
 	outcome := tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonInternalError,
@@ -143,6 +150,14 @@ func unconfirmed() tool.Outcome {
 			" before you start it again."))
 	outcome.Retryable = true
 	return outcome
+}
+
+// outcomeOf is the outcome of a call whose task has a record. No message ever comes of a task that was withdrawn.
+func outcomeOf(t *background.Task) (tool.Outcome, error) {
+	if t.Withdrawn() {
+		return t.Refusal(), nil
+	}
+	return started(t)
 }
 
 // started is the outcome of a call whose task is recorded: the id of the task.

@@ -171,11 +171,166 @@ func TestARequestThatArrivesAfterARefusalStartsNothing(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := s.carryOut(t, c); err != nil {
-		t.Fatal(err)
+	outcome, err := s.carryOut(t, c)
+	if err != nil || outcome.State != v1alpha1.ToolCallStateNotExecuted ||
+		outcome.Reason != v1alpha1.ToolCallReasonToolChanged {
+		t.Errorf("the request that arrives later reports %+v, %v", outcome, err)
 	}
 	if found := s.recorded(t); len(found) != 1 || found[0].Active() {
 		t.Errorf("%+v is recorded", found)
+	}
+}
+
+// failOnce lets the read after the next write of the records fail, and returns a check that it has.
+func (s *scene) failOnce() (failed func(*testing.T)) {
+	var wrote, done bool
+	s.objects.Intercept(func(c recordtest.Call) recordtest.Fault {
+		switch {
+		case c.Method == recordtest.WriteIndex:
+			wrote = true
+		case wrote && !done:
+			done = true
+			return recordtest.Fault{Before: recordtest.Fail}
+		}
+		return recordtest.Fault{}
+	})
+	return func(t *testing.T) {
+		if !done {
+			t.Error("no read has failed")
+		}
+	}
+}
+
+// fill starts as many tasks as a Session may have, but one, and lets another call of the step be faster with that one.
+func (s *scene) fill(t *testing.T, then func()) {
+	t.Helper()
+	for _, id := range []string{"2-0", "2-1", "2-2", "2-3"} {
+		if _, err := s.carryOut(t, s.call(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.host.announced = func() error {
+		s.host.announced = nil
+		_, err := s.carryOut(t, s.call("2-4"))
+		then()
+		return err
+	}
+}
+
+// No message ever comes of a task that was withdrawn: its call must not report that it has started.
+// Rules: TOOL-20, DUR-01.
+func TestARepeatedCallReportsTheRefusalOfItsTask(t *testing.T) {
+	for name, test := range map[string]struct {
+		reason string
+		// before is what has happened before the attempt that is looked at. It returns a check for after it.
+		before func(*testing.T, *scene, executor.Call) (after func(*testing.T))
+		// changed reports whether its Tool is changed at that attempt.
+		changed bool
+	}{
+		"the answer to the withdrawal was lost": {
+			v1alpha1.ToolCallReasonToolChanged,
+			func(t *testing.T, s *scene, c executor.Call) func(*testing.T) {
+				c.Definition = nil
+				failed := s.failOnce()
+				if outcome, err := s.carryOut(t, c); err == nil || !outcome.Retryable {
+					t.Errorf("the first attempt: %+v, %v", outcome, err)
+				}
+				return failed
+			},
+			true,
+		},
+		"the answer to the withdrawal was lost within the attempt": {
+			v1alpha1.ToolCallReasonBackgroundLimit,
+			func(t *testing.T, s *scene, _ executor.Call) func(*testing.T) {
+				failed := func(t *testing.T) { t.Error("no other call was faster") }
+				s.fill(t, func() { failed = s.failOnce() })
+				return func(t *testing.T) { failed(t) }
+			},
+			false,
+		},
+		"the process ended after the withdrawal, and the Tool is as it was": {
+			v1alpha1.ToolCallReasonToolChanged, withdrawn(func(_ *testing.T, _ *scene, c *executor.Call) { c.Definition = nil }),
+			false,
+		},
+		"the process ended after the withdrawal of a task beyond a limit": {
+			v1alpha1.ToolCallReasonBackgroundLimit,
+			withdrawn(func(t *testing.T, s *scene, _ *executor.Call) { s.fill(t, func() {}) }), true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			c := s.call("1-0")
+			after := test.before(t, s, c)
+			if test.changed {
+				c.Definition = nil
+			}
+			outcome, err := s.carryOut(t, c)
+			after(t)
+			if err != nil || outcome.State != v1alpha1.ToolCallStateNotExecuted || outcome.Reason != test.reason ||
+				outcome.Result != nil {
+				t.Errorf("%+v, %v", outcome, err)
+			}
+			task, err := s.tasks().Get(t.Context(), background.ID("t1", "1-0"))
+			if err != nil || task == nil || task.Active() || task.End.Error != outcome.Error {
+				t.Errorf("the task is %+v, %v", task, err)
+			}
+		})
+	}
+}
+
+// withdrawn carries a call out whose task is withdrawn because of what is done first.
+func withdrawn(
+	first func(*testing.T, *scene, *executor.Call),
+) func(*testing.T, *scene, executor.Call) (after func(*testing.T)) {
+	return func(t *testing.T, s *scene, c executor.Call) func(*testing.T) {
+		first(t, s, &c)
+		if outcome, err := s.carryOut(t, c); err != nil || outcome.State != v1alpha1.ToolCallStateNotExecuted {
+			t.Errorf("the first attempt: %+v, %v", outcome, err)
+		}
+		return func(*testing.T) {}
+	}
+}
+
+// Another process carries the same call out, and a task ends, between the refusal and the withdrawal.
+// Rules: TOOL-20, DUR-01.
+func TestATaskThatIsRecordedBeforeItsWithdrawalHasStarted(t *testing.T) {
+	s := newScene()
+	c := s.call("1-0")
+	other := func(context.Context) error {
+		s.objects.Intercept(nil)
+		faster := newScene()
+		faster.process.Records = record.New(s.objects, record.Options{})
+		ended, err := faster.tasks().Get(t.Context(), background.ID("t1", "2-0"))
+		if err == nil {
+			_, err = faster.tasks().End(t.Context(), ended, tool.Failed(v1alpha1.ToolCallReasonExitCode, "it failed"))
+		}
+		if err == nil {
+			_, err = faster.tasks().Deliver(t.Context(), ended.ID)
+		}
+		if err == nil {
+			_, err = faster.carryOut(t, c)
+		}
+		return err
+	}
+	s.fill(t, func() {
+		reads := 0
+		s.objects.Intercept(func(c recordtest.Call) recordtest.Fault {
+			if c.Method == recordtest.ReadIndex {
+				reads++
+			}
+			if reads < 2 {
+				return recordtest.Fault{}
+			}
+			return recordtest.Fault{Before: other}
+		})
+	})
+	outcome, err := s.carryOut(t, c)
+	if err != nil || outcome.State != v1alpha1.ToolCallStateSucceeded {
+		t.Errorf("%+v, %v", outcome, err)
+	}
+	task, err := s.tasks().Get(t.Context(), background.ID("t1", "1-0"))
+	if err != nil || task == nil || !task.Active() {
+		t.Errorf("the task is %+v, %v", task, err)
 	}
 }
 
