@@ -122,12 +122,17 @@ func (s *Step) applyAnswers(call *v1alpha1.ToolCall) (attempt bool) {
 	return true
 }
 
-// restarts is how many attempts of a call were ended by its tool, which has done nothing in them.
+// restarts is how many attempts of a call before the last one were ended by its tool, which has done nothing in them.
+// The last one is the one that has asked, while the call waits.
 func restarts(call v1alpha1.ToolCall) int32 {
 	if call.Executor != v1alpha1.ToolExecutorJob {
 		return 0
 	}
-	return min(tool.InputRound(call), max(call.Attempt-1, 0))
+	rounds := tool.InputRound(call)
+	if AwaitsInput(call) {
+		rounds--
+	}
+	return min(max(rounds, 0), max(call.Attempt-1, 0))
 }
 
 // External reports whether others may take part in a call of the step: it has calls that a client answers or that need

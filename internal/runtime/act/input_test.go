@@ -1,6 +1,7 @@
 package act
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -172,6 +173,97 @@ func TestAJobWhoseConnectionExistsHasAFurtherAttempt(t *testing.T) {
 		KeepPods(calls, before)
 		if calls[0].PodUID != "" {
 			t.Error("the next attempt has the pod of the one before")
+		}
+	}
+}
+
+// What an earlier attempt may have done is told although the last one has done nothing: it has asked for a connection.
+// Rules: TOOL-16, TOOL-12.
+func TestADeclinedConnectionTellsOfEarlierAttempts(t *testing.T) {
+	disrupted := tool.Failed(v1alpha1.ToolCallReasonDisruption, "its node was lost")
+	disrupted.Retryable = true
+	unstarted := tool.NotExecuted(v1alpha1.ToolCallReasonImagePull, "its image is missing")
+	unstarted.Retryable = true
+	for name, test := range map[string]struct {
+		before []tool.Outcome
+		// connected is how many connections are set up before the one that is not.
+		connected int32
+		want      bool
+	}{
+		"the only attempt":                                               {nil, 0, false},
+		"after one that may have done something":                         {[]tool.Outcome{disrupted}, 0, true},
+		"after one that did not start":                                   {[]tool.Outcome{unstarted}, 0, false},
+		"after one of each":                                              {[]tool.Outcome{unstarted, disrupted}, 0, true},
+		"after one that has asked":                                       {nil, 1, false},
+		"after two that have asked":                                      {nil, 2, false},
+		"after one that may have done something, and one that has asked": {[]tool.Outcome{disrupted}, 1, true},
+		"after one that did not start, and one that has asked":           {[]tool.Outcome{unstarted}, 1, false},
+	} {
+		for _, class := range []v1alpha1.SideEffect{v1alpha1.SideEffectPure, v1alpha1.SideEffectIdempotent} {
+			step, calls := &Step{}, []v1alpha1.ToolCall{{
+				ID: "1-0", Executor: v1alpha1.ToolExecutorJob, SideEffect: class, Attempt: 1,
+				State: v1alpha1.ToolCallStateRunning,
+			}}
+			for _, ended := range test.before {
+				if !step.Retries(&calls[0], ended, moment) {
+					t.Fatalf("%s: there is no further attempt: %+v", name, calls[0])
+				}
+			}
+			for round := int32(1); round <= test.connected+1; round++ {
+				action := v1alpha1.InputActionAccept
+				if round > test.connected {
+					action = v1alpha1.InputActionDecline
+				}
+				calls[0].State = v1alpha1.ToolCallStateRunning
+				connects(step, calls, round, action)
+			}
+			outcome, known := step.Outcome("1-0")
+			if !known || outcome.State != v1alpha1.ToolCallStateFailed ||
+				outcome.Reason != v1alpha1.ToolCallReasonConnectionRequired ||
+				strings.Contains(outcome.Error, "An earlier attempt") != test.want ||
+				strings.Contains(outcome.Error, "in its last attempt") != test.want {
+				t.Errorf("%s, %s: the call ends with %+v", name, class, outcome)
+			}
+		}
+	}
+}
+
+// connects lets the tool of a call ask for a connection, and a user answer.
+func connects(step *Step, calls []v1alpha1.ToolCall, round int32, action v1alpha1.InputAction) {
+	shop := v1alpha1.ToolInputRequest{ID: "shop", Mode: v1alpha1.ToolInputModeConnection}
+	step.Ask(&calls[0], format.SettledRef{Ordinal: int64(10 * round), Call: format.SettledCall{
+		ID: "1-0", Asked: &format.AskedInput{Round: round, Digest: "d", Requests: []v1alpha1.ToolInputRequest{shop}},
+	}})
+	step.Record([]format.SettledRef{{Ordinal: int64(10*round + 1), Call: format.SettledCall{
+		ID: "1-0", Answered: &format.AnsweredInput{Round: round, Answer: v1alpha1.InputAnswer{ID: shop.ID, Action: action}},
+	}}})
+	step.ApplyRecorded(calls)
+}
+
+// The attempt that asks counts as one that its tool has ended only once the next one is planned.
+// Rules: TOOL-16.
+func TestHowManyAttemptsWereEndedByTheirTool(t *testing.T) {
+	for name, test := range map[string]struct {
+		executor v1alpha1.ToolExecutor
+		state    v1alpha1.ToolCallState
+		attempt  int32
+		round    int32
+		want     int32
+	}{
+		"no attempt has asked":              {v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateRunning, 3, 0, 0},
+		"the first asks":                    {v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateWaiting, 1, 1, 0},
+		"the first has asked":               {v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStatePending, 2, 1, 1},
+		"the second asks after a disrupted": {v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateWaiting, 2, 1, 0},
+		"it has asked":                      {v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateRunning, 3, 1, 1},
+		"the next one asks again":           {v1alpha1.ToolExecutorJob, v1alpha1.ToolCallStateWaiting, 3, 2, 1},
+		"a request":                         {v1alpha1.ToolExecutorMCP, v1alpha1.ToolCallStateRunning, 2, 1, 0},
+	} {
+		call := v1alpha1.ToolCall{Executor: test.executor, State: test.state, Attempt: test.attempt}
+		if test.round > 0 {
+			call.Input = &v1alpha1.ToolInput{Round: test.round}
+		}
+		if got := restarts(call); got != test.want {
+			t.Errorf("%s: %d", name, got)
 		}
 	}
 }

@@ -6,17 +6,26 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
+// startedEarlier is the reason of an outcome after an attempt that may have started.
+const startedEarlier = "An earlier attempt of the tool was interrupted and may have done part of its work. "
+
 // WithEarlierAttempts is the outcome of a call in view of the attempts before the last one: it is only "not executed"
-// when no attempt of it may have started.
+// when no attempt of it may have started. A tool that needs a connection reports what its last attempt has done, and
+// nothing about those before it.
 func WithEarlierAttempts(call v1alpha1.ToolCall, outcome Outcome) Outcome {
-	if call.Attempt <= 1 || outcome.State != v1alpha1.ToolCallStateNotExecuted {
+	switch {
+	case call.Attempt <= 1:
+		return outcome
+	case outcome.Reason == v1alpha1.ToolCallReasonConnectionRequired && !strings.HasPrefix(outcome.Error, startedEarlier):
+		outcome.Error = startedEarlier + strings.Replace(outcome.Error, toolDidNothing, lastDidNothing, 1)
+		return outcome
+	case outcome.State != v1alpha1.ToolCallStateNotExecuted:
 		return outcome
 	}
 	why := strings.TrimSuffix(outcome.Error, changedNothing)
 	why = strings.Replace(why, toolNotExecuted, "The last attempt was not executed", 1)
 	outcome.State = v1alpha1.ToolCallStateFailed
-	outcome.Error = "An earlier attempt of the tool was interrupted and may have done part of its work. " + why +
-		" It is safe to call it again."
+	outcome.Error = startedEarlier + why + " It is safe to call it again."
 	return outcome
 }
 

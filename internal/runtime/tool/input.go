@@ -110,11 +110,17 @@ func NeededConnection(spec *v1alpha1.ToolSpec, outcome Outcome, waits bool) Outc
 	return outcome
 }
 
+// What a tool reports that needs a connection, of its only attempt and of its last one.
+const (
+	toolDidNothing = "It reports that it has done nothing."
+	lastDidNothing = "It reports that it has done nothing in its last attempt."
+)
+
 // ConnectionMissing is the outcome of a call whose tool needs a connection that was not set up.
 func ConnectionMissing(name string) Outcome {
 	return Failed(v1alpha1.ToolCallReasonConnectionRequired, fmt.Sprintf(
-		"The tool needs a connection to %q, which is not set up. It reports that it has done nothing. Tell the user, and do "+
-			"not call it again before the connection exists.", name))
+		"The tool needs a connection to %q, which is not set up. "+toolDidNothing+" Tell the user, and do not call it again "+
+			"before the connection exists.", name))
 }
 
 // AsksForConnection reports whether what a tool asks is a connection.
