@@ -22,16 +22,19 @@ func unreadableStores(f *fixture) {
 	}{
 		{"an index that is damaged", record.Stored{Payload: []byte("x"), Format: record.Format}, record.MaxStoreBytes},
 		{
-			"an index of which pages are missing", record.Stored{Payload: pages(""), Format: record.FormatPages},
+			"an index of which pages are missing",
+			record.Stored{Payload: pages(""), Format: record.FormatPages},
 			record.MaxStoreBytes,
 		},
 		{
 			"an index with its size of which pages are missing",
-			record.Stored{Payload: pages(`,"bytes":5000`), Format: record.FormatPages}, 7_000,
+			record.Stored{Payload: pages(`,"bytes":5000`), Format: record.FormatPages},
+			7_000,
 		},
 		{
 			"an index with a size that it cannot have",
-			record.Stored{Payload: pages(`,"bytes":-5000`), Format: record.FormatPages}, record.MaxStoreBytes,
+			record.Stored{Payload: pages(`,"bytes":-5000`), Format: record.FormatPages},
+			record.MaxStoreBytes,
 		},
 	} {
 		one, other := newScope(), newScope()

@@ -42,7 +42,7 @@ func sameOperationAbandoned(f *fixture) {
 	if x, err := f.store().List(f.t.Context(), f.scope); err != nil || len(x.Items) != f.filled {
 		f.t.Fatalf("the store cannot be read any more: %v", err)
 	}
-	f.expectPages(4)
+	f.expectNothingElse()
 }
 
 // triesLeaveNoPages fails some tries of an operation, and counts the pages after it.
@@ -95,7 +95,8 @@ func decidedOtherwise(f *fixture) {
 	o, tries := f.deletion(), 0
 	_, err := f.store().Update(f.t.Context(), f.scope, o.Cause,
 		func(context.Context, *record.Index) (*record.Operation, error) {
-			if tries++; tries > 1 {
+			tries++
+			if tries > 1 {
 				return nil, nil
 			}
 			return &o, nil
@@ -104,7 +105,7 @@ func decidedOtherwise(f *fixture) {
 	if err != nil || tries != 2 {
 		f.t.Fatalf("after %d tries: %v", tries, err)
 	}
-	f.expectPages(4)
+	f.expectNothingElse()
 }
 
 // overtakenAndCutOff lets another operation overtake one, which then cannot read the index any more for a while.
@@ -130,5 +131,5 @@ func overtakenAndCutOff(f *fixture) {
 	}
 	f.objects.Intercept(nil)
 	f.expect(text("/b", "b"))
-	f.expectPages(4)
+	f.expectNothingElse()
 }

@@ -140,7 +140,7 @@ func pagesAreCollected(f *fixture) {
 	o := record.Operation{Cause: f.cause(1), Put: []record.Put{text("/a", "a"), text("/c", "c")}}
 	f.apply(o)
 	f.expect(text("/a", "a"), text("/b", "b"), text("/c", "c"))
-	f.expectPages(4)
+	f.expectNothingElse()
 
 	// One that is refused deletes them as well.
 	f.objects.Intercept(func(c Call) Fault {
@@ -154,7 +154,7 @@ func pagesAreCollected(f *fixture) {
 		f.t.Fatalf("an operation that is refused: %v", err)
 	}
 	f.objects.Intercept(nil)
-	f.expectPages(4)
+	f.expectNothingElse()
 
 	// A process that ends after its operation leaves the pages that this one has replaced to the next operation.
 	f.objects.Intercept(func(c Call) Fault {
@@ -166,14 +166,15 @@ func pagesAreCollected(f *fixture) {
 	f.put(3, text("/a", "later"))
 	f.objects.Intercept(nil)
 	f.put(4, text("/c", "later"))
-	f.expectPages(4)
+	f.expectNothingElse()
 	f.expect(text("/a", "later"), text("/b", "b"), text("/c", "later"))
 }
 
-func (f *fixture) expectPages(want int) {
+// expectNothingElse expects the four pages of the index, and no other blob.
+func (f *fixture) expectNothingElse() {
 	f.t.Helper()
-	if got := f.objects.Blobs(); got != want {
-		f.t.Fatalf("there are %d blobs, not the %d pages of the index", got, want)
+	if got := f.objects.Blobs(); got != 4 {
+		f.t.Fatalf("there are %d blobs, not the 4 pages of the index", got)
 	}
 }
 
