@@ -47,7 +47,12 @@ var _ = Describe("Deleting", func() {
 
 			w.letGo("work")
 			Expect(answered(ctx, namespace, "demo-2").Status.Output).To(HavePrefix("receipt-"))
-			Expect(finalEntries(ctx, asked)).To(Equal(map[string]int{"step 1": 1, "step 2": 1}), "the log has how it ended")
+			// The Job goes with the Turn. If the manager sees its end first, the call ends in step 2 and the Turn in step 3.
+			Expect(finalEntries(ctx, asked)).To(Or(
+				Equal(map[string]int{"step 1": 1, "step 2": 1}),
+				Equal(map[string]int{"step 1": 1, "step 2": 1, "step 3": 1}),
+			), "the log has how it ended")
+			Expect(generations(ctx, asked)).To(Equal(1), "no model is called for a Turn that is gone")
 		},
 		Entry("(Pure)", SpecTimeout(specLimit), v1alpha1.SideEffectPure, inBackground),
 		Entry("(AtMostOnce)", SpecTimeout(specLimit), v1alpha1.SideEffectAtMostOnce, inBackground),

@@ -63,6 +63,23 @@ func resultText(data event.ToolCompleted) string {
 	return data.Result[0].Text
 }
 
+// generations counts the calls of providers in the journal of a Turn.
+func generations(ctx context.Context, turn *v1alpha1.Turn) int {
+	GinkgoHelper()
+	count := 0
+	for _, entry := range journal(ctx, turn.Namespace) {
+		if entry.Turn == nil || entry.Turn.UID != turn.UID {
+			continue
+		}
+		for _, e := range entry.Events {
+			if e.Type == event.TypeLLMGeneration {
+				count++
+			}
+		}
+	}
+	return count
+}
+
 // finalEntries counts the final entries in the journal of each step of a Turn: there must always be one.
 func finalEntries(ctx context.Context, turn *v1alpha1.Turn) map[string]int {
 	GinkgoHelper()

@@ -133,22 +133,13 @@ func rested(ctx context.Context) {
 	}).Should(And(Not(BeEmpty()), Not(Equal(tired.podUID))))
 }
 
-// process is the id of the manager's process on this machine.
+// process is the id of the manager's process on this machine. The processes that wait for scripts of hooks end with it.
 func (m manager) process() (int, error) {
-	found, err := processesOf(m.container)
-	if err != nil {
+	pod := &corev1.Pod{}
+	if err := api.Get(context.Background(), m.pod, pod); err != nil {
 		return 0, err
 	}
-	if len(found) != 1 {
-		return 0, fmt.Errorf(
-			"the container %s of pod %s has processes %v on this machine: %s",
-			m.container,
-			m.pod.Name,
-			found,
-			needsHere,
-		)
-	}
-	return found[0], nil
+	return firstProcess(pod, managerContainer)
 }
 
 // death is a way to end a manager. It is prepared beforehand, so that it strikes at once; survived then returns an
