@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
@@ -174,6 +176,27 @@ func TestAJobWhoseConnectionExistsHasAFurtherAttempt(t *testing.T) {
 		if calls[0].PodUID != "" {
 			t.Error("the next attempt has the pod of the one before")
 		}
+	}
+}
+
+// A manager that believes a call not to have started, because it was paused meanwhile, does not take the pod away.
+func TestAPodIsKept(t *testing.T) {
+	for name, test := range map[string]struct {
+		before, after int32
+		want          types.UID
+	}{
+		"of the same attempt":                          {1, 1, "pod-1"},
+		"of a call that has had no attempt for others": {1, 0, "pod-1"},
+		"of a later attempt":                           {2, 1, "pod-1"},
+		"but for the next attempt":                     {1, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls := []v1alpha1.ToolCall{{ID: "1-0", Attempt: test.after}}
+			KeepPods(calls, []v1alpha1.ToolCall{{ID: "1-0", Attempt: test.before, PodUID: "pod-1", PodName: "pod"}})
+			if calls[0].PodUID != test.want {
+				t.Errorf("the pod is %q, want %q", calls[0].PodUID, test.want)
+			}
+		})
 	}
 }
 

@@ -41,7 +41,8 @@ func (s *Step) Show(call *v1alpha1.ToolCall) bool {
 	return true
 }
 
-// KeepPods adds the pods that an earlier status has recorded to the same attempts of calls that have none.
+// KeepPods adds the pods that an earlier status has recorded to calls that have none, unless it was that of an earlier
+// attempt. A manager that was paused may know of fewer attempts.
 func KeepPods(calls, before []v1alpha1.ToolCall) {
 	recorded := map[string]v1alpha1.ToolCall{}
 	for _, call := range before {
@@ -51,7 +52,7 @@ func KeepPods(calls, before []v1alpha1.ToolCall) {
 	}
 	for i := range calls {
 		call := &calls[i]
-		if was, known := recorded[call.ID]; known && call.PodUID == "" && was.Attempt == call.Attempt {
+		if was, known := recorded[call.ID]; known && call.PodUID == "" && call.Attempt <= was.Attempt {
 			call.PodUID, call.PodName = was.PodUID, was.PodName
 		}
 	}
