@@ -211,10 +211,10 @@ func (o Options) signer(mgr ctrl.Manager) *identity.Signer {
 		return nil
 	}
 	return &identity.Signer{
-		Keys: &identitykeys.Store{
+		Keys: identitykeys.New(identitykeys.Options{
 			Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: o.IdentityNamespace,
 			Issuer: identity.DefaultIssuer, Clock: o.Clock.Now,
-		},
+		}),
 		Clock: o.Clock.Now,
 	}
 }

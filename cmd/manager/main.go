@@ -220,9 +220,9 @@ func signer(mgr ctrl.Manager, issuer string) *identity.Signer {
 		return nil
 	}
 	return &identity.Signer{
-		Keys: &identitykeys.Store{
+		Keys: identitykeys.New(identitykeys.Options{
 			Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Namespace: self.Pod.Namespace, Issuer: issuer, Clock: time.Now,
-		},
+		}),
 		Issuer: issuer, Clock: time.Now,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,9 +31,8 @@ const (
 	maxAge = identity.Lead
 )
 
-// Store has the keys of this installation. It reads and writes only when a token is signed, so that an installation
-// without tokens costs nothing. The objects are part of the installation: the manager may not create any.
-type Store struct {
+// Options are the settings of a Store.
+type Options struct {
 	// Live reads past the cache, which has no Secrets.
 	Live client.Reader
 	// Client writes.
@@ -43,13 +43,22 @@ type Store struct {
 	Issuer string
 	// Clock returns the current time.
 	Clock func() time.Time
+}
+
+// Store has the keys of this installation. It reads and writes only when a token is signed, so that an installation
+// without tokens costs nothing. The objects are part of the installation: the manager may not create any.
+type Store struct {
+	Options
 
 	// looking is held while the keys are read, and kept is what was read last.
-	looking lock
+	looking *semaphore.Weighted
 	kept    atomic.Pointer[kept]
 }
 
 var _ identity.Keys = &Store{}
+
+// New returns a Store.
+func New(o Options) *Store { return &Store{Options: o, looking: semaphore.NewWeighted(1)} }
 
 // kept is what a Store knows.
 type kept struct {
@@ -72,15 +81,15 @@ func (s *Store) Signing(ctx context.Context) (*identity.Key, error) {
 	if now.Before(known.next) {
 		return known.signing(now)
 	}
-	if !s.looking.try() {
+	if !s.looking.TryAcquire(1) {
 		if now.Before(known.until) {
 			return known.signing(now)
 		}
-		if err := s.looking.enter(ctx); err != nil {
+		if err := s.looking.Acquire(ctx, 1); err != nil {
 			return nil, fmt.Errorf("waiting for the keys of identity tokens: %w", err)
 		}
 	}
-	defer s.looking.leave()
+	defer s.looking.Release(1)
 	known, now = s.known(), s.Clock()
 	if !now.Before(known.next) {
 		var err error

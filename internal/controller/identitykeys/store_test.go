@@ -70,10 +70,10 @@ func newBench(objects ...client.Object) *bench {
 
 // another is a Store of another process.
 func (b *bench) another() *Store {
-	return &Store{
+	return New(Options{
 		Live: b.client, Client: b.client, Namespace: "capstan-system", Issuer: "capstan",
 		Clock: func() time.Time { return b.now },
-	}
+	})
 }
 
 // published is the key set.
