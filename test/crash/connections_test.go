@@ -98,29 +98,40 @@ func untilConnected(r *run) string {
 	return "shop"
 }
 
+// asking waits until a call of the first Turn asks for something. It returns nil if the call, or the Turn, has ended
+// instead: its outcome may be unknown.
+func (r *run) asking(ctx context.Context, id string) (*v1alpha1.ToolCall, error) {
+	var call *v1alpha1.ToolCall
+	err := r.await(ctx, func() error {
+		turn := r.seen.turn(r.namespace, "demo-1")
+		call = nil
+		for _, c := range turn.Status.ToolCalls {
+			if c.ID == id && act.AwaitsInput(c) {
+				call = &c
+			}
+			if c.ID == id && c.State.Settled() {
+				return nil
+			}
+		}
+		if ended(turn) {
+			call = nil
+			return nil
+		}
+		if call == nil {
+			return fmt.Errorf("call %s asks for nothing: %s", id, callsOf(turn))
+		}
+		return nil
+	})
+	return call, err
+}
+
 // connect answers the first call, once it needs a connection, with all actions at once. A call that has ended needs
 // none: its outcome may be unknown.
 func connect(actions ...v1alpha1.InputAction) func(ctx context.Context, r *run) error {
 	return func(ctx context.Context, r *run) error {
-		var call v1alpha1.ToolCall
-		if err := r.await(ctx, func() error {
-			turn := r.seen.turn(r.namespace, "demo-1")
-			if ended(turn) {
-				call = v1alpha1.ToolCall{}
-				return nil
-			}
-			for _, c := range turn.Status.ToolCalls {
-				if c.ID == "1-0" && (act.AwaitsInput(c) || c.State.Settled()) {
-					call = c
-					return nil
-				}
-			}
-			return fmt.Errorf("call 1-0 needs nothing: %s", callsOf(turn))
-		}); err != nil {
+		call, err := r.asking(ctx, "1-0")
+		if err != nil || call == nil {
 			return err
-		}
-		if !act.AwaitsInput(call) {
-			return nil
 		}
 		r.connected.Store(actions[0] == v1alpha1.InputActionAccept)
 		for i, action := range actions {

@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 	sites "github.com/capstan-dev/capstan/internal/testing/site"
 )
@@ -86,21 +84,8 @@ func cancelled(s scenario) scenario {
 
 // answerSize answers what the tool asks. A call that has ended asks nothing: its outcome may be unknown.
 func answerSize(ctx context.Context, r *run, action v1alpha1.InputAction) error {
-	var call v1alpha1.ToolCall
-	if err := r.await(ctx, func() error {
-		turn := r.seen.turn(r.namespace, "demo-1")
-		if ended(turn) {
-			call = v1alpha1.ToolCall{}
-			return nil
-		}
-		for _, c := range turn.Status.ToolCalls {
-			if act.AwaitsInput(c) || c.State.Settled() {
-				call = c
-				return nil
-			}
-		}
-		return fmt.Errorf("the call asks nothing: %s", callsOf(turn))
-	}); err != nil || !act.AwaitsInput(call) {
+	call, err := r.asking(ctx, "1-0")
+	if err != nil || call == nil {
 		return err
 	}
 	result := r.toolResult("size", call.ID, "")

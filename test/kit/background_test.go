@@ -2,8 +2,6 @@ package kit_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -105,12 +103,7 @@ func backgroundInCluster(
 	GinkgoHelper()
 	begun := make(chan struct{})
 	tools.in(namespace, runnerAfter(begun, run))
-	file := filepath.Join(GinkgoT().TempDir(), "scenario.yaml")
-	Expect(os.WriteFile(file, []byte(manifests), 0o600)).To(Succeed())
-	Expect(kit.Apply(ctx, namespace, file)).To(Succeed())
-	asked := question()
-	asked.Namespace = namespace
-	Expect(kit.Client.Create(ctx, asked)).To(Succeed())
+	applyScenario(ctx, namespace, manifests)
 	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 	caller, err := kit.Turn(ctx, namespace, "demo-1")()
 	Expect(err).NotTo(HaveOccurred())

@@ -93,12 +93,7 @@ var _ = Describe("A Session in process", func() {
 	It("has the same hooks at its start and its end as with the controllers", func(ctx context.Context) {
 		manifests := scenario{model: script(), session: lively}.yaml("Scenario: a life.")
 		namespace := newNamespace(ctx)
-		file := filepath.Join(GinkgoT().TempDir(), "scenario.yaml")
-		Expect(os.WriteFile(file, []byte(manifests), 0o600)).To(Succeed())
-		Expect(kit.Apply(ctx, namespace, file)).To(Succeed())
-		asked := question()
-		asked.Namespace = namespace
-		Expect(kit.Client.Create(ctx, asked)).To(Succeed())
+		applyScenario(ctx, namespace, manifests)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		session := &v1alpha1.Session{}
 		Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "demo"}, session)).To(Succeed())
@@ -119,6 +114,22 @@ var _ = Describe("A Session in process", func() {
 		Expect(ended).To(ConsistOf(HaveField("Reason", "deleted")))
 	})
 })
+
+// applyScenario applies the manifests of a scenario and asks the question.
+func applyScenario(ctx context.Context, namespace, manifests string) {
+	GinkgoHelper()
+	applyManifests(ctx, namespace, manifests)
+	asked := question()
+	asked.Namespace = namespace
+	Expect(kit.Client.Create(ctx, asked)).To(Succeed())
+}
+
+func applyManifests(ctx context.Context, namespace, manifests string) {
+	GinkgoHelper()
+	file := filepath.Join(GinkgoT().TempDir(), "scenario.yaml")
+	Expect(os.WriteFile(file, []byte(manifests), 0o600)).To(Succeed())
+	Expect(kit.Apply(ctx, namespace, file)).To(Succeed())
+}
 
 // course is the recorded result of a Turn, without ids and times.
 type course struct {
@@ -178,9 +189,7 @@ func inCluster(ctx context.Context, s scenario, prompt, namespace string) course
 	c := &cluster{namespace: namespace}
 	run, begun := s.starting()
 	tools.in(c.namespace, run)
-	file := filepath.Join(GinkgoT().TempDir(), "scenario.yaml")
-	Expect(os.WriteFile(file, []byte(s.yaml(prompt)), 0o600)).To(Succeed())
-	Expect(kit.Apply(ctx, c.namespace, file)).To(Succeed())
+	applyManifests(ctx, c.namespace, s.yaml(prompt))
 	if s.archive {
 		archives.on(prompt, func() {
 			defer GinkgoRecover()

@@ -89,30 +89,11 @@ func withoutCause(f *fixture) {
 // and then continues the first.
 func heldWithoutCause(f *fixture) {
 	f.everyCallOf(func(f *fixture, index int, executed bool) {
-		held, release := make(chan struct{}), make(chan struct{})
-		wait := func(ctx context.Context) error {
-			close(held)
-			select {
-			case <-release:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		slow := Wrap(f.objects.inner)
-		slow.Intercept(faultOf(index, executed, wait, false))
-		done := make(chan error, 1)
-		go func() { done <- f.claim(record.New(slow, record.Options{}), "first") }()
-		select {
-		case <-held:
-		case err := <-done:
-			f.t.Fatalf("call %d was not reached: %v", index, err)
-		}
+		resume := f.hold(index, executed, func(store record.Store) error { return f.claim(store, "first") })
 		if err := f.claim(f.store(), "second"); err != nil {
 			f.t.Fatal(err)
 		}
-		close(release)
-		if err := <-done; err != nil {
+		if err := resume(); err != nil {
 			f.t.Fatalf("the held process: %v", err)
 		}
 		if index == 3 || index == 2 && executed {

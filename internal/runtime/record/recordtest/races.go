@@ -243,36 +243,45 @@ func deathAtAnyCall(f *fixture) {
 	})
 }
 
+// hold lets another process run an operation, and holds it before or after a call. It returns a function that lets the
+// process continue, waits for its end and returns its error.
+func (f *fixture) hold(index int, executed bool, operation func(record.Store) error) (resume func() error) {
+	held, release := make(chan struct{}), make(chan struct{})
+	wait := func(ctx context.Context) error {
+		close(held)
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	slow := Wrap(f.objects.inner)
+	slow.Intercept(faultOf(index, executed, wait, false))
+	done := make(chan error, 1)
+	go func() { done <- operation(record.New(slow, record.Options{})) }()
+	select {
+	case <-held:
+	case err := <-done:
+		f.t.Fatalf("call %d was not reached: %v", index, err)
+	}
+	return func() error {
+		close(release)
+		return <-done
+	}
+}
+
 // heldAtAnyCall holds a process before and after each of its calls in turn, lets another one repeat the operation and
 // change the store in a later step, and then continues the first.
 func heldAtAnyCall(f *fixture) {
 	f.everyCall(func(f *fixture, o record.Operation, index int, executed bool) {
-		held, release := make(chan struct{}), make(chan struct{})
-		wait := func(ctx context.Context) error {
-			close(held)
-			select {
-			case <-release:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		slow := Wrap(f.objects.inner)
-		slow.Intercept(faultOf(index, executed, wait, false))
-		done := make(chan error, 1)
-		go func() {
-			_, err := record.New(slow, record.Options{}).Apply(deadline(f.t), f.scope, o)
-			done <- err
-		}()
-		select {
-		case <-held:
-		case err := <-done:
-			f.t.Fatalf("call %d was not reached: %v", index, err)
-		}
+		resume := f.hold(index, executed, func(store record.Store) error {
+			_, err := store.Apply(deadline(f.t), f.scope, o)
+			return err
+		})
 		f.apply(o)
 		f.put(3, text("/small", "later"), noise("/new", 3, 20_000))
-		close(release)
-		if err := <-done; err != nil && !errors.Is(err, record.ErrStale) {
+		if err := resume(); err != nil && !errors.Is(err, record.ErrStale) {
 			f.t.Fatalf("the held process: %v", err)
 		}
 		f.expect(noise("/new", 3, 20_000), text("/small", "later"))
