@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 )
 
 // memory is the in-memory state about Sessions: the UID of each name, and the version of the last own write.
@@ -18,10 +19,10 @@ type memory struct {
 type known struct {
 	uid     types.UID
 	written string
-	// journalChecked reports whether the journal is known to be as long as in status; failedChecks counts the consecutive
-	// checks that found that it cannot be appended to.
+	// journalChecked reports whether the journal is known to be as long as in status.
 	journalChecked bool
-	failedChecks   int
+	// stall is the obstacle that the last pass has met in the journal.
+	stall stall
 	// admitted is the last admission by this process.
 	admitted v1alpha1.ActiveTurn
 	// ending is the last failure of the hooks at the end of a deleted Turn.
@@ -30,6 +31,16 @@ type known struct {
 	deletion deletion
 	// behindSince is when the cache was first found to lag the last own write; zero while it does not.
 	behindSince time.Time
+}
+
+// stall is an obstacle in a journal.
+type stall struct {
+	// reason of the obstacle; empty if there is none.
+	reason string
+	// checks counts the checks that have found it, each after the pause that followed the one before.
+	checks int
+	// until is the time of the next check.
+	until time.Time
 }
 
 // observe records the UID of a name. It returns the UID of an earlier object that was replaced.
@@ -111,20 +122,35 @@ func (m *memory) forget(key types.NamespacedName) (types.UID, bool) {
 	return k.uid, ok
 }
 
-// recordCheck counts the consecutive checks of a journal that cannot be appended to.
-func (m *memory) recordCheck(key types.NamespacedName, obstructed bool) int {
+// stalled records that a pass has met an obstacle, and returns the time until the next check and whether the obstacle
+// is new. A pass that comes before its time, because something else has changed, does not make the next pause longer.
+func (m *memory) stalled(
+	key types.NamespacedName, o *journal.Obstacle, now time.Time,
+) (pause time.Duration, isNew bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k, ok := m.byKey[key]
-	if !ok {
-		return 1
+	if k.stall.reason != o.Reason {
+		k.stall, isNew = stall{reason: o.Reason}, true
 	}
-	k.failedChecks++
-	if !obstructed {
-		k.failedChecks = 0
+	if !now.Before(k.stall.until) {
+		k.stall.checks++
+		k.stall.until = now.Add(o.Pause(k.stall.checks))
 	}
-	m.byKey[key] = k
-	return k.failedChecks
+	if ok {
+		m.byKey[key] = k
+	}
+	return k.stall.until.Sub(now), isNew
+}
+
+// goesOn records that a pass has met no obstacle.
+func (m *memory) goesOn(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k, ok := m.byKey[key]; ok {
+		k.stall = stall{}
+		m.byKey[key] = k
+	}
 }
 
 // check records that the journal of a Session is as long as in status.

@@ -16,11 +16,12 @@ import (
 func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) error {
 	key := client.ObjectKeyFromObject(s.session)
 	obstacle := journal.ObstacleOf(cause, s.session.Name)
-	looks := r.known.recordCheck(key, obstacle != nil)
 	if obstacle == nil {
+		r.known.goesOn(key)
 		return cause
 	}
-	if looks == 1 {
+	pause, isNew := r.known.stalled(key, obstacle, r.Clock())
+	if isNew {
 		ctrl.LoggerFrom(ctx).Error(cause, "Session stalled", "reason", obstacle.Reason)
 	}
 	switch {
@@ -31,7 +32,7 @@ func (r *Reconciler) obstructed(ctx context.Context, s *scope, cause error) erro
 		r.Turns.Wait(s.session.UID, 1)
 	}
 	s.usable = false
-	s.requeue = obstacle.Pause(looks)
+	s.requeue = pause
 	s.reason, s.message = obstacle.Reason, obstacle.Message
 	return nil
 }
