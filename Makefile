@@ -42,6 +42,10 @@ units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|(journal|record)
 # the race detector. The packages that use them from many threads are tested under it. Some tests measure the
 # memory of processes, to which the detector adds more than their limit.
 single = /(model/(anthropic|google|openai|drivers)|journal/memory|testing/memory|hook/bash(/shell)?)$$
+# Tests that measure, in a single thread, how many bytes something takes: the race detector makes them ten times slower,
+# and minutes long. The other tests of their packages run under it.
+sized = ^(TestTurnsThatWaitInProcessHoldNoTexts|TestTurnsThatWaitHoldLittleMemory|TestTheLargestStatus.*|TestAValidatorKeepsABoundedNumberOfBytes|TestWhatASchemaKeepsIsNotUnderestimated)$$
+sized_units = ./capstantest/inprocess ./internal/controller/turn ./internal/runtime/step ./internal/runtime/tool/inputschema
 # Programs, tested without cgo as the images contain them, and what test/e2e has that needs no cluster. The memory of
 # Records is measured without the race detector, beside their other tests, which run under both.
 plain_units = ./cmd/launcher/... ./hack/... ./test/e2e ./internal/runtime/record $$(go list ./internal/... | grep -E '$(single)')
@@ -128,7 +132,8 @@ envtest: ## Build etcd, kube-apiserver and kubectl for the suites (takes minutes
 test-unit: envtest ## Run the unit tests and the suites that need only an API server. Needs no root.
 	@if [ -z "$(RACE)" ]; then echo "==> no C compiler: the race detector is off"; fi
 	@echo "==> unit tests"
-	@$(with_assets) go test $(RACE) -shuffle=on -timeout 15m $(units)
+	@$(with_assets) go test $(RACE) -skip '$(sized)' -shuffle=on -timeout 15m $(units)
+	@CGO_ENABLED=0 go test -run '$(sized)' -shuffle=on -timeout 15m $(sized_units)
 	@$(with_assets) CGO_ENABLED=0 go test -shuffle=on -timeout 15m $(plain_units)
 	@for module in $(modules); do CGO_ENABLED=0 go -C $$module test -timeout 15m ./...; done
 	@suites="$(suites)"; if [ -n "$$suites" ]; then \
