@@ -101,9 +101,14 @@ func (c *Caller) callOne(ctx context.Context, r Request, m *v1alpha1.Model, a Re
 	a.Model = m
 	content := r.Content
 	content.Model = model.Name(m)
-	content.OnPartial = func(model.Partial) {
+	shown := false
+	content.OnPartial = func(p model.Partial) {
 		if a.first.IsZero() {
 			a.first = c.Clock()
+		}
+		if r.Live != nil && p.Text != "" {
+			shown = true
+			r.Live.Write(p.Text)
 		}
 	}
 	m, err := r.Read(ctx, m)
@@ -127,6 +132,10 @@ func (c *Caller) callOne(ctx context.Context, r Request, m *v1alpha1.Model, a Re
 			a.Ended = c.Clock()
 			c.observe(a)
 			return a, nil
+		}
+		if shown {
+			shown = false
+			r.Live.Replace()
 		}
 		if reasoning && refusesReasoning(a.Err) && ctx.Err() == nil {
 			a.ReasoningDropped = true

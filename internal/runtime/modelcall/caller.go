@@ -57,8 +57,18 @@ type Request struct {
 	// Record begins to record the streaming response to one attempt, which has this ID; abandon ends the attempt. It is
 	// called for Models whose responses are finalized after a crash.
 	Record func(ctx context.Context, m *v1alpha1.Model, attempt string, abandon context.CancelFunc) Recording
+	// Live receives the text of the response while it streams; nil for none.
+	Live Text
 	// Earlier is the Backoff after which the call continues; nil for none.
 	Earlier *Backoff
+}
+
+// Text receives the text of a response while it streams. Its methods return at once.
+type Text interface {
+	// Write passes on the text so far.
+	Write(text string)
+	// Replace reports that the text so far is not the response.
+	Replace()
 }
 
 // Recording records the response to one attempt while it streams.

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/live"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -33,6 +36,12 @@ func (run *Runner) call(
 	if earlier != nil {
 		resumed = earlier.Backoff
 	}
+	var shown modelcall.Text
+	if run.Live != nil {
+		text := run.Live.Respond(responseOf(t))
+		defer text.End()
+		shown = text
+	}
 	results, err := run.caller().Call(ctx, modelcall.Request{
 		Content:   content,
 		Input:     t.MessageID(),
@@ -46,6 +55,7 @@ func (run *Runner) call(
 		) modelcall.Recording {
 			return run.record(ctx, t, m, message, abandon)
 		},
+		Live:    shown,
 		Earlier: resumed,
 	})
 	var backoff *modelcall.Backoff
@@ -57,6 +67,14 @@ func (run *Runner) call(
 		return nil, &turnstate.MissingKey{Model: key.Model, Reason: key.Reason, Problem: key.Problem}
 	}
 	return results, err
+}
+
+// responseOf names the response of the open step to those who follow it.
+func responseOf(t turnstate.Turn) live.Response {
+	return live.Response{
+		Session: types.NamespacedName{Namespace: t.Session.Namespace, Name: t.Session.Name}, UID: t.Session.UID,
+		Turn: t.Ref, Message: t.ResponseID(),
+	}
 }
 
 // lastFirst moves the Model that responded last in the Turn to the front, so that a tool loop continues with the
