@@ -76,6 +76,11 @@ type Options struct {
 	MaxNamespaceBytes int64
 	// Clock returns the times of entries. Default time.Now.
 	Clock func() time.Time
+	// OnEntry is called with each entry that the Log has written, or has found for a Turn. It returns at once. It may be
+	// nil.
+	OnEntry func(session types.UID, ordinal int64)
+	// BeforeFollow waits until one who follows a journal may read an entry from the store. It may be nil.
+	BeforeFollow func(ctx context.Context, namespace string) error
 }
 
 // Turn names the Turn that an entry belongs to.
@@ -160,6 +165,9 @@ type Log struct {
 	clock func() time.Time
 	cache *cache
 
+	onEntry      func(session types.UID, ordinal int64)
+	beforeFollow func(ctx context.Context, namespace string) error
+
 	maxBytes, maxNamespaceBytes int64
 	ledger                      ledger
 	stored                      atomic.Bool
@@ -175,7 +183,7 @@ func New(store Store, opts Options) *Log {
 	}
 	return &Log{
 		store: store, clock: opts.Clock, cache: newCache(opts.CacheBytes), maxBytes: opts.MaxBytes,
-		maxNamespaceBytes: opts.MaxNamespaceBytes,
+		maxNamespaceBytes: opts.MaxNamespaceBytes, onEntry: opts.OnEntry, beforeFollow: opts.BeforeFollow,
 	}
 }
 

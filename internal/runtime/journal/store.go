@@ -101,7 +101,7 @@ func (l *Log) get(ctx context.Context, s Session, ordinal int64) (*entry, error)
 		return nil, err
 	}
 	e = e.light()
-	l.cache.putEntry(s.UID, e)
+	l.known(s.UID, e)
 	return e, nil
 }
 
@@ -170,7 +170,7 @@ func (l *Log) put(ctx context.Context, s Session, e *entry) (*entry, bool, error
 		createErr := l.store.Create(ctx, s, e.stored)
 		if createErr == nil {
 			l.stored.Store(true)
-			l.cache.putEntry(s.UID, e.light())
+			l.known(s.UID, e.light())
 			return e, true, nil
 		}
 		last = createErr
