@@ -42,8 +42,10 @@ type election struct {
 	group         sync.WaitGroup
 
 	mu sync.Mutex
-	// led are the candidates that have led, in order.
-	led []*candidate
+	// led are the candidates that have led, in order, and first is the index of the first one that is disturbed. On a busy
+	// machine a leader may lose the Lease while the scenario is prepared: the strikes wait. It is -1 until they begin.
+	led   []*candidate
+	first int
 	// wakes counts how often a process that was paused went on.
 	wakes int
 	// pausedAt is when the newest leader was paused; zero when it was not.
@@ -60,6 +62,7 @@ func elect(ctx context.Context, r *run, strikes []strike, processes []*process) 
 	e := &election{
 		run: r, strikes: strikes, namespace: "managers-of-" + r.namespace,
 		began: make(chan *candidate, 64), struck: make(chan *candidate, 64), log: electionLog{began: time.Now()},
+		first: -1,
 	}
 	if err := user.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}); err != nil {
 		return nil, err
@@ -114,25 +117,29 @@ func (c *candidate) lead(life context.Context, end context.CancelFunc) {
 	}
 	c.successor, c.life, c.end = make(chan struct{}), life, end
 	e.led, e.pausedAt = append(e.led, c), time.Time{}
-	if len(e.led) > 1 {
+	if e.first >= 0 {
 		e.arm(c)
 	}
 	c.wire.lead(e.run.namespace, streamFault{})
 	e.began <- c
 }
 
-// begin disturbs the first leader from now on.
+// begin disturbs the leaders from the present one on.
 func (e *election) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.arm(e.led[len(e.led)-1])
+	for len(e.began) > 0 {
+		<-e.began
+	}
+	e.first = len(e.led) - 1
+	e.arm(e.led[e.first])
 }
 
 // arm disturbs the newest leader. The caller holds the lock.
 func (e *election) arm(c *candidate) {
 	var at strike
-	if n := len(e.led); n <= len(e.strikes) {
-		at = e.strikes[n-1]
+	if n := len(e.led) - 1 - e.first; n < len(e.strikes) {
+		at = e.strikes[n]
 	}
 	c.wire.arm(e.run.namespace, at)
 	go c.awaitStrike(c.life, c.end, at, c.wire.cutOf(e.run.namespace))
@@ -172,7 +179,9 @@ func (c *candidate) awaitStrike(life context.Context, end context.CancelFunc, at
 	}
 	e.mu.Unlock()
 	if at.fate == usurp {
-		if err := user.Delete(life, c.pod, client.GracePeriodSeconds(0)); err != nil && life.Err() == nil {
+		// A leader that has lost the Lease at the same moment has no pod any more.
+		err := user.Delete(life, c.pod, client.GracePeriodSeconds(0))
+		if client.IgnoreNotFound(err) != nil && life.Err() == nil {
 			e.fail(fmt.Errorf("deleting the pod of a leader: %w", err))
 		}
 	}
@@ -262,9 +271,9 @@ func (e *election) releaseUsurped(successor *candidate) {
 func (e *election) strikeOf(c *candidate) strike {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := len(e.led) - 1; i >= 0; i-- {
-		if e.led[i] == c && i < len(e.strikes) {
-			return e.strikes[i]
+	for i := len(e.led) - 1; i >= e.first; i-- {
+		if e.led[i] == c && i-e.first < len(e.strikes) {
+			return e.strikes[i-e.first]
 		}
 	}
 	return strike{}
@@ -293,12 +302,12 @@ func (e *election) check(ctx context.Context) error {
 	return errors.Join(append(e.errs, err)...)
 }
 
-// inOrder are the processes in the order in which they led.
+// inOrder are the processes in the order in which they led, from the first that was disturbed.
 func (e *election) inOrder() []*process {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var led []*process
-	for _, c := range e.led {
+	for _, c := range e.led[e.first:] {
 		led = append(led, c.process)
 	}
 	return led
