@@ -82,7 +82,7 @@ dist: ## Generate dist (install.yaml, JSON schemas) and the health checks of Arg
 	@hack/generate.sh dist
 
 .PHONY: docs
-docs: ## Generate the list of the tests of each rule of behaviour (docs/conformance.md).
+docs: ## Generate the list of the tests of each rule (docs/conformance.md) and the table of flags (docs/flags.md).
 	@hack/generate.sh docs
 
 .PHONY: check-generated

@@ -71,6 +71,11 @@ dist() {
 docs() {
   echo "==> generating the list of the tests of each rule"
   CGO_ENABLED=0 go run ./hack/conformance
+  echo "==> generating the table of the manager's flags"
+  CGO_ENABLED=0 go test ./cmd/manager -count=1 -run '^TestThePageOfFlags$' -args -update >"$out/flags" || {
+    cat "$out/flags" >&2
+    return 1
+  }
 }
 
 case $what in

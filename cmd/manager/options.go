@@ -58,18 +58,40 @@ type options struct {
 // parse reads the command line.
 func parse(args []string) (options, error) {
 	o := options{}
-	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
-	o.bindServing(flags)
-	o.bindTools(flags)
-	o.bindLimits(flags)
-	o.logging.BindFlags(flags)
-	if err := flags.Parse(args); err != nil || o.version {
+	if err := o.flags().Parse(args); err != nil || o.version {
 		return o, err
 	}
 	o.memory = memoryLimit(o.scriptMemory())
 	o.divide(o.memory)
 	o.controllers.Egress = o.egress()
 	return o, o.validate()
+}
+
+// flags returns the flags of the manager.
+func (o *options) flags() *flag.FlagSet {
+	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+	o.bindServing(flags)
+	o.bindTools(flags)
+	o.bindLimits(flags)
+	o.bindLogging(flags)
+	return flags
+}
+
+// bindLogging adds the flags of controller-runtime for the log. Its texts leave out the defaults of production, or name
+// others.
+func (o *options) bindLogging(flags *flag.FlagSet) {
+	o.logging.BindFlags(flags)
+	for name, usage := range map[string]string{
+		"zap-devel":   "Log for development: console lines from the level debug on, with stack traces of warnings.",
+		"zap-encoder": "Write the log as json or as console lines. Default: json.",
+		"zap-log-level": "Log from this level on: debug, info, error, panic, or a number above 0, of which a higher one " +
+			"logs more. Default: info.",
+		"zap-stacktrace-level": "Log stack traces from this level on: info, error or panic. Default: error.",
+		"zap-time-encoding": "Write times in this form: epoch, millis, nano, iso8601, rfc3339 or rfc3339nano. " +
+			"Default: rfc3339.",
+	} {
+		flags.Lookup(name).Usage = usage
+	}
 }
 
 // bindServing adds the flags for the endpoints of the manager and its namespaces.
