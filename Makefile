@@ -66,8 +66,8 @@ help: ## Show this list.
 go_build = CGO_ENABLED=0 go build -trimpath -ldflags "-s -w $$(hack/version.sh)"
 
 .PHONY: build
-build: ## Build the manager and the launcher into bin/.
-	@$(go_build) -o bin/ ./cmd/manager ./cmd/launcher
+build: ## Build the manager, the launcher and kubectl-capstan into bin/.
+	@$(go_build) -o bin/ ./cmd/manager ./cmd/launcher ./cmd/kubectl-capstan
 
 .PHONY: generate
 generate: ## Generate the deep copies and the apply configurations of the API types.
@@ -82,7 +82,7 @@ dist: ## Generate dist (install.yaml, JSON schemas) and the health checks of Arg
 	@hack/generate.sh dist
 
 .PHONY: docs
-docs: ## Generate the list of the tests of each rule (docs/conformance.md) and the table of flags (docs/flags.md).
+docs: ## Generate docs/conformance.md, docs/flags.md, and the reference in docs/cli.md.
 	@hack/generate.sh docs
 
 .PHONY: check-generated

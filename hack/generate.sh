@@ -76,6 +76,8 @@ docs() {
     cat "$out/flags" >&2
     return 1
   }
+  echo "==> generating the reference of kubectl capstan"
+  CGO_ENABLED=0 go run ./hack/clireference
 }
 
 case $what in

@@ -1,0 +1,19 @@
+// Command kubectl-capstan is a plugin of kubectl for people who talk to agents, read their conversations and decide
+// about their calls.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/capstan-dev/capstan/internal/cli/command"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := command.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,153 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/cli/history"
+	"github.com/capstan-dev/capstan/internal/cli/outcome"
+	"github.com/capstan-dev/capstan/internal/cli/text"
+	"github.com/capstan-dev/capstan/internal/cli/transcript"
+)
+
+func (p *program) chat() *cobra.Command {
+	var n newSession
+	var rejoin bool
+	cmd := &cobra.Command{
+		Use:   "chat (SESSION | --harness HARNESS)",
+		Short: "Talk with an agent",
+		Long: `Talk with an agent, in a Session that exists or in a new one. Each line is a message. The words of the response
+are printed as they come, where the event stream of the manager can be reached; otherwise each message when it is
+complete. Tool calls are shown with their states, and waits with the command that answers them.
+
+Ctrl-D ends the chat. Ctrl-C leaves it also while a Turn runs: the Turn goes on, and --follow rejoins it. It takes the
+role capstan-edit.`,
+		Example: `  kubectl capstan chat --harness base
+  kubectl capstan chat demo
+  kubectl capstan chat demo --follow`,
+		Args: func(_ *cobra.Command, arguments []string) error {
+			if (len(arguments) == 1) == (n.harness != "") || len(arguments) > 1 {
+				return usage("name a Session, or create one with --harness")
+			}
+			return nil
+		},
+		ValidArgsFunction: p.sessions,
+		RunE: func(cmd *cobra.Command, arguments []string) error {
+			return p.talk(cmd.Context(), strings.Join(arguments, ""), n, rejoin)
+		},
+	}
+	n.flags(p, cmd)
+	cmd.Flags().BoolVar(&rejoin, "follow", false, "Show the active Turn from its beginning first.")
+	return cmd
+}
+
+func (p *program) talk(ctx context.Context, name string, n newSession, rejoin bool) error {
+	conv, err := p.open(ctx, name, n)
+	if err != nil {
+		return err
+	}
+	p.note(fmt.Sprintf("Session %s. Ctrl-D ends the chat; Ctrl-C leaves it, and the Turn goes on.", conv.session.Name))
+	if active := conv.session.Status.ActiveTurn; active != nil {
+		if !rejoin {
+			p.note(fmt.Sprintf("Turn %s is active; messages wait behind it. To see it: %s chat %s --follow", active.Name,
+				conv.cluster.Command, conv.session.Name))
+		} else if err := p.rejoin(ctx, conv, active.Name); err != nil {
+			return err
+		}
+	} else if rejoin {
+		p.note("No Turn is active.")
+	}
+	lines := p.lines(ctx)
+	for {
+		if p.terminal {
+			if err := p.out.Chunk(text.User, "", "you        "); err != nil {
+				return err
+			}
+		}
+		var line string
+		select {
+		case <-ctx.Done():
+			return p.out.Lines(nil)
+		case next, ok := <-lines:
+			if !ok {
+				return p.out.Lines(nil)
+			}
+			line = next
+		}
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		turn, from, err := conv.send(ctx, line, v1alpha1.DeliveryQueue)
+		if err != nil {
+			return err
+		}
+		if err := p.accompany(ctx, conv, turn.Name, from, true); err != nil {
+			return err
+		}
+	}
+}
+
+// rejoin shows a Turn from its beginning.
+func (p *program) rejoin(ctx context.Context, conv *conversation, turn string) error {
+	return p.accompany(ctx, conv, turn, history.Start(conv.session.Status.Journal.Head), false)
+}
+
+// accompany prints a Turn to its end. That a Turn fails does not end the chat.
+func (p *program) accompany(
+	ctx context.Context, conv *conversation, turn string, from history.Position, typed bool,
+) error {
+	v := newView(p.out, conv.cluster.Command, transcript.Options{Skip: typed && p.terminal})
+	return p.await(ctx, 0, turn, conv, func(ctx context.Context) error {
+		var state *v1alpha1.Turn
+		ended := false
+		key := types.NamespacedName{Namespace: conv.session.Namespace, Name: turn}
+		for u, err := range p.follower(conv.cluster).Turn(ctx, conv.journal(), key, from) {
+			if err != nil {
+				return err
+			}
+			if err := v.show(u); err != nil {
+				return err
+			}
+			if u.Turn != nil {
+				state = u.Turn
+			}
+			ended = ended || u.Item != nil && transcript.Ends(u.Item.Event)
+		}
+		var end *outcome.Error
+		if !ended && errors.As(outcome.Of(state), &end) {
+			p.note(end.Message) // a Turn that ended before it began has no events
+		}
+		return v.close()
+	})
+}
+
+// maxLineBytes bounds a line that is typed or pasted.
+const maxLineBytes = maxMessageBytes
+
+// lines returns the lines of the standard input. The goroutine ends with the input: nothing can interrupt a read.
+func (p *program) lines(ctx context.Context) <-chan string {
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		scanner := bufio.NewScanner(p.in)
+		scanner.Buffer(nil, maxLineBytes)
+		for scanner.Scan() {
+			select {
+			case lines <- scanner.Text():
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err := scanner.Err(); err != nil {
+			p.note("reading the message: " + err.Error())
+		}
+	}()
+	return lines
+}
