@@ -80,7 +80,7 @@ and capstan-approve.
 	root.AddCommand(
 		p.ask(), p.chat(), p.watch(), p.log(), p.tree(), p.cost(),
 		p.approve(), p.reject(), p.answer(), p.cancel(),
-		p.version(),
+		p.inspect(), p.doctor(), p.version(),
 	)
 	for _, flag := range []string{"namespace", "context"} {
 		complete := p.namespaces

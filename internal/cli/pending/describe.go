@@ -23,7 +23,7 @@ func Lines(turn *v1alpha1.Turn, call Call, command Command) []text.Line {
 		{Text: fmt.Sprintf("%s  %s waits for %s", call.ID, call.Name, call.Kind.Words())},
 	}}
 	lines = append(lines, Details(turn, call, text.Bound{Lines: 8, Bytes: 1024})...)
-	for _, c := range commands(turn.Name, call, command) {
+	for _, c := range Commands(turn.Name, call, command) {
 		lines = append(lines, text.Line{
 			{Text: strings.Repeat(" ", labels)}, {Style: text.Strong, Text: c},
 		})
@@ -109,8 +109,8 @@ func questions(call Call, bound text.Bound) []text.Line {
 	return lines
 }
 
-// commands are those that continue a call.
-func commands(turn string, call Call, command Command) []string {
+// Commands are those that continue a call.
+func Commands(turn string, call Call, command Command) []string {
 	base := string(command)
 	switch call.Kind {
 	case Approval:
