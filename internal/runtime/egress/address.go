@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	"code.dny.dev/ssrf"
 )
@@ -65,18 +64,21 @@ func (c *Client) permitted(a netip.Addr) bool {
 
 // denied reports whether no request goes to an address and port, even if it is allowed. An address that maps an IPv4
 // address by NAT64 counts as that one.
-func (c *Client) denied(a netip.Addr, port string) bool {
-	a = a.Unmap()
-	if ssrf.IPv6NAT64Prefix.Contains(a) {
-		b := a.As16()
-		a = netip.AddrFrom4([4]byte(b[12:]))
-	}
+func (c *Client) denied(a netip.Addr, port uint16) bool {
+	a = embedded(a)
 	if within(c.deny, a) {
 		return true
 	}
-	places, number := c.places.Load(), uint64(0)
-	if places != nil {
-		number, _ = strconv.ParseUint(port, 10, 16)
+	places := c.places.Load()
+	return places != nil && slices.Contains(*places, netip.AddrPortFrom(a, port))
+}
+
+// embedded is the IPv4 address that an address of IPv6 stands for; otherwise the address itself.
+func embedded(a netip.Addr) netip.Addr {
+	a = a.Unmap()
+	if ssrf.IPv6NAT64Prefix.Contains(a) {
+		b := a.As16()
+		return netip.AddrFrom4([4]byte(b[12:]))
 	}
-	return places != nil && slices.Contains(*places, netip.AddrPortFrom(a, uint16(number)))
+	return a
 }

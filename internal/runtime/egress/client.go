@@ -62,6 +62,8 @@ type Client struct {
 	private  []netip.Prefix
 	deny     []netip.Prefix
 	places   atomic.Pointer[[]netip.AddrPort]
+	policy   atomic.Pointer[Policy]
+	services Services
 	refusals func(host, why string)
 	resolver Resolver
 	tls      *tls.Config
@@ -97,6 +99,10 @@ func New(o Options) *Client {
 	return c
 }
 
+// UseServices sets what finds the pods of Services. It is called before the first request. Without it, no Service is
+// reached.
+func (c *Client) UseServices(s Services) { c.services = s }
+
 // Deny sets the addresses with their ports that no request goes to, besides Options.Deny. It counts for new
 // connections.
 func (c *Client) Deny(places []netip.AddrPort) {
@@ -108,68 +114,17 @@ func (c *Client) Deny(places []netip.AddrPort) {
 }
 
 // transport serves one request. It uses no proxy, and sends nothing a second time, because it keeps no connection.
-// Without roots, servers are trusted by those of the client.
-func (c *Client) transport(roots *x509.CertPool) *http.Transport {
-	settings := c.tls.Clone()
-	if roots != nil {
-		settings.RootCAs = roots
-	}
+func (c *Client) transport(h *hop) *http.Transport {
+	d := connector{client: c, route: h.route, plain: h.url.Scheme == schemeHTTP, public: h.plain}
 	return &http.Transport{
-		DialContext:            c.dial,
-		TLSClientConfig:        settings,
+		DialContext:            d.dial,
+		DialTLSContext:         d.dialTLS,
 		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
-		TLSHandshakeTimeout:    c.connect,
 		ResponseHeaderTimeout:  c.header,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 	}
-}
-
-// dial connects to a host: it resolves it once, and connects to addresses that are permitted and to no others.
-func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.connect)
-	defer cancel()
-	host, port, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		return nil, failure(ReasonInvalid, "invalid host and port %q", hostPort)
-	}
-	addresses, err := c.addresses(ctx, host, port)
-	if err != nil {
-		return nil, err
-	}
-	for i, address := range addresses {
-		var dialer net.Dialer
-		deadline, _ := ctx.Deadline()
-		dialer.Timeout = time.Until(deadline) / time.Duration(len(addresses)-i)
-		if conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(address.String(), port)); err == nil {
-			return conn, nil
-		}
-	}
-	return nil, failure(ReasonUnreachable, "failed to connect to %s", host)
-}
-
-// addresses returns the addresses of a host that a request may go to, at most maxAddresses. The error does not reveal
-// whether a host does not exist or may not be reached.
-func (c *Client) addresses(ctx context.Context, host, port string) ([]netip.Addr, error) {
-	found, why, err := c.lookUp(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	var permitted []netip.Addr
-	for _, address := range found {
-		if c.permitted(address) && !c.denied(address, port) && len(permitted) < maxAddresses {
-			permitted = append(permitted, address.Unmap())
-		}
-	}
-	if len(permitted) == 0 {
-		if why == "" {
-			why = "its addresses are not allowed"
-		}
-		c.refusals(host, why)
-		return nil, failure(ReasonRefused, "%s does not exist, or has no allowed address", host)
-	}
-	return permitted, nil
 }
 
 // lookUp returns all addresses of a host, and why there are none if the host is known not to exist.

@@ -1,7 +1,6 @@
 package egress
 
 import (
-	"crypto/x509"
 	"net"
 	"net/http"
 	"net/url"
@@ -25,13 +24,16 @@ type hop struct {
 	secret  http.Header
 	body    []byte
 	permits func(*url.URL) bool
-	roots   *x509.CertPool
+	route   Route
 	plain   bool
+	// ruled reports whether rules of the operator permit requests without encryption for the namespace.
+	ruled bool
 }
 
 // begin checks a request.
-func begin(r Request) (*hop, *Error) {
-	u, err := parse(r.URL, r.AllowHTTP)
+func (c *Client) begin(r Request) (*hop, *Error) {
+	ruled := c.policy.Load().permitsPlain(r.Route.Namespace)
+	u, err := parse(r.URL, r.AllowHTTP || ruled || r.Route.Service != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +44,9 @@ func begin(r Request) (*hop, *Error) {
 		secret:  r.Secret,
 		body:    r.Body,
 		permits: r.Permits,
-		roots:   r.Roots,
+		route:   r.Route,
 		plain:   r.AllowHTTP,
+		ruled:   ruled,
 	}
 	if h.header == nil {
 		h.header = http.Header{}
@@ -77,8 +80,12 @@ func parse(raw string, plain bool) (*url.URL, *Error) {
 	return u, nil
 }
 
-// mayGo returns whether the request may go to its URL.
+// mayGo returns whether the request may go to its URL. Where it may go without encryption is also decided once the
+// addresses are known.
 func (h *hop) mayGo() *Error {
+	if h.url.Scheme == schemeHTTP && !h.plain && !h.ruled && !h.route.Service.is(h.url) {
+		return failure(ReasonInvalid, "the scheme of the URL is not https")
+	}
 	if h.permits != nil && !h.permits(h.url) {
 		return failure(ReasonForbidden, "the network access list does not permit the url at %s", place(h.url))
 	}
@@ -111,13 +118,15 @@ func (h *hop) follow(status int, location string) (*hop, *Error) {
 	if err != nil {
 		return nil, failure(ReasonRedirect, "invalid redirect location")
 	}
-	u, problem := parse(target.String(), h.plain && h.url.Scheme == schemeHTTP)
+	u, problem := parse(target.String(), h.url.Scheme == schemeHTTP)
 	if problem != nil {
 		return nil, failure(ReasonRedirect, "invalid redirect target: %s", problem.Text)
 	}
 	next := *h
 	next.url, next.header = u, h.header.Clone()
 	if u.Scheme != h.url.Scheme || place(u) != place(h.url) {
+		// The Service and the certificates are for the first destination alone.
+		next.route = Route{Namespace: h.route.Namespace}
 		if len(h.secret) > 0 {
 			return nil, failure(
 				ReasonRedirect,
@@ -163,6 +172,9 @@ func Listed(hosts []string, u *url.URL) bool {
 		return listed != "" && (listed == place(u) || listed+":443" == place(u))
 	})
 }
+
+// Place is the host and port of a URL, in the form for TransportOptions.Hosts.
+func Place(u *url.URL) string { return place(u) }
 
 // place is the host and port of a URL, in one form for all ways to write them.
 func place(u *url.URL) string {

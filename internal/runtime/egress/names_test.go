@@ -92,8 +92,8 @@ func TestADeniedAddressIsNotReached(t *testing.T) {
 		})
 	}
 	c := New(Options{Deny: []netip.Prefix{netip.MustParsePrefix("8.8.8.0/24")}})
-	if !c.denied(netip.MustParseAddr("64:ff9b::808:808"), "443") ||
-		!c.denied(netip.MustParseAddr("::ffff:8.8.8.8"), "443") {
+	if !c.denied(netip.MustParseAddr("64:ff9b::808:808"), 443) ||
+		!c.denied(netip.MustParseAddr("::ffff:8.8.8.8"), 443) {
 		t.Error("another form of a denied address is reached")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net/http"
@@ -30,8 +29,8 @@ type Request struct {
 	// Permits reports whether the request may go to a URL, and where a redirect may lead it. Without it, it may go to
 	// all.
 	Permits func(*url.URL) bool
-	// Roots are the certificates that servers are trusted by instead of Options.Roots; nil for those.
-	Roots *x509.CertPool
+	// Route is for whom the request is sent, and how its server is reached.
+	Route Route
 	// AllowHTTP permits an http URL, without encryption. A redirect from https to http is refused all the same.
 	AllowHTTP bool
 	// Timeout of the whole, redirects and body included; 0 for none but the context's.
@@ -64,7 +63,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
 		defer cancel()
 	}
-	h, err := begin(r)
+	h, err := c.begin(r)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +111,7 @@ func (c *Client) send(ctx context.Context, h *hop) (*http.Response, *Error) {
 		return nil, failure(ReasonInvalid, "invalid method %q", h.method)
 	}
 	request.Header = h.headers()
-	answer, err := c.transport(h.roots).RoundTrip(request)
+	answer, err := c.transport(h).RoundTrip(request)
 	if err == nil {
 		return answer, nil
 	}

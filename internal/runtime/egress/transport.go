@@ -19,6 +19,8 @@ type TransportOptions struct {
 	// Hosts are the only ones that requests may go to, as host or host:port, the port 443 without one. Without any,
 	// none may be.
 	Hosts []string
+	// Route is for whom the requests are sent, and how their server is reached.
+	Route Route
 	// MaxBody is how much of a response's body is passed on, in bytes. Default DefaultMaxStream.
 	MaxBody int64
 	// Idle is how long a response may have no data. Default Options.HeaderTimeout.
@@ -78,7 +80,9 @@ func (t *transport) begin(r *http.Request) (*hop, *Error) {
 	if r.Host != "" && r.Host != r.URL.Host {
 		return nil, failure(ReasonInvalid, "the Host header differs from the host of the URL")
 	}
-	h, problem := begin(Request{Method: r.Method, URL: r.URL.String(), Header: r.Header})
+	h, problem := t.client.begin(Request{
+		Method: r.Method, URL: r.URL.String(), Header: r.Header, Route: t.options.Route,
+	})
 	if problem == nil && !Listed(t.options.Hosts, h.url) {
 		return nil, failure(ReasonRefused, "%s is not an allowed host of the request", place(h.url))
 	}
@@ -96,7 +100,7 @@ func (t *transport) send(ctx context.Context, r *http.Request, h *hop) (*http.Re
 	request.URL, request.Header, request.Host, request.Close = h.url, h.headers(), "", true
 	// Without it no transport can send the body a second time.
 	request.GetBody = nil
-	answer, err := t.client.transport(nil).RoundTrip(request)
+	answer, err := t.client.transport(h).RoundTrip(request)
 	if err != nil {
 		e := t.client.explain(r.Context(), h, connected.Load(), err)
 		e.Sent = connected.Load()

@@ -78,7 +78,8 @@ func (e *Executor) request(ctx context.Context, c hook.Call) (egress.Request, er
 		Secret: http.Header{headerIdempotencyKey: {c.Key}},
 	}
 	var err error
-	if r.Roots, err = roots(w.CABundle); err != nil {
+	r.Route.Namespace = c.Identity.Namespace
+	if r.Route.Roots, err = roots(w.CABundle); err != nil {
 		return r, err
 	}
 	r.Header.Set("Content-Type", mediaTypeJSON)
