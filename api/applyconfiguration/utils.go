@@ -36,6 +36,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BlueprintApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BlueprintReference"):
 		return &apiv1alpha1.BlueprintReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CABundleSource"):
+		return &apiv1alpha1.CABundleSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Capability"):
 		return &apiv1alpha1.CapabilityApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CapabilityDependency"):
@@ -50,6 +52,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.CELHookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ConfigLayer"):
 		return &apiv1alpha1.ConfigLayerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ConfigMapKeyReference"):
+		return &apiv1alpha1.ConfigMapKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Cost"):
 		return &apiv1alpha1.CostApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EnvVar"):
@@ -138,6 +142,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RecordSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
 		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ServiceReference"):
+		return &apiv1alpha1.ServiceReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Session"):
 		return &apiv1alpha1.SessionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SessionHooks"):

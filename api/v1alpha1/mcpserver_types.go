@@ -71,16 +71,25 @@ type MCPToolRule struct {
 }
 
 // MCPServerSpec is a server of the Model Context Protocol and how its tools are used.
+// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.serviceRef)",message="exactly one of url and serviceRef must be set."
+// +kubebuilder:validation:XValidation:rule="!has(self.identity) || self.identity == 'None' || (has(self.serviceRef) ? (has(self.serviceRef.scheme) && self.serviceRef.scheme == 'HTTPS') : (!has(self.url) || self.url.lowerAscii().startsWith('https:')))",message="the identity AgentToken is only sent over HTTPS."
 // +kubebuilder:validation:XValidation:rule="!has(self.identity) || self.identity == 'None' || !has(self.headers) || self.headers.all(h, h.name.lowerAscii() != 'authorization')",message="the identity AgentToken sets the header Authorization. Leave it out of headers."
 type MCPServerSpec struct {
-	// url of the server's endpoint for streamable HTTP: https, without user, password and fragment. Only public addresses
-	// are reached, and addresses that the operator of the manager has allowed. Redirects are not followed.
-	// +required
+	// url of the server's endpoint for streamable HTTP: https, without user, password and fragment, or http where the
+	// operator of the manager has allowed that. Only public addresses are reached, and addresses that the operator has
+	// allowed. Redirects are not followed.
+	// +optional
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="url must be an absolute https URL."
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['https', 'http'] && url(self).getHostname() != ''",message="url must be an absolute https or http URL."
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[A-Za-z]+:/*[^/?#]*@')",message="url must not have a user or a password in it: use headers."
 	// +kubebuilder:validation:XValidation:rule="!self.contains('#')",message="url must not have a fragment."
-	URL string `json:"url"`
+	URL string `json:"url,omitempty"`
+	// serviceRef is a Service of the same namespace that is the server, instead of a url.
+	// +optional
+	ServiceRef *ServiceReference `json:"serviceRef,omitempty"`
+	// caBundle is certificates that the server is trusted by, instead of those that the manager trusts.
+	// +optional
+	CABundle *CABundleSource `json:"caBundle,omitempty"`
 	// headers of every request to the server. Those of the protocol are reserved for the runtime.
 	// +optional
 	// +listType=map
@@ -160,9 +169,9 @@ type MCPServerStatus struct {
 	// lastDiscoveryTime is the time of the last discovery that has succeeded.
 	// +optional
 	LastDiscoveryTime *metav1.Time `json:"lastDiscoveryTime,omitempty"`
-	// discoveredConnection is the start of the SHA-256 of the url, the headers and the identity of the spec that the
-	// tools were discovered with. While it is not that of the spec, calls of the tools wait, and so do Turns before
-	// they begin.
+	// discoveredConnection is the start of the SHA-256 of the url or serviceRef, the headers, the identity and the
+	// caBundle of the spec that the tools were discovered with. While it is not that of the spec, calls of the tools
+	// wait, and so do Turns before they begin.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	DiscoveredConnection string `json:"discoveredConnection,omitempty"`
@@ -199,7 +208,7 @@ type MCPServer struct {
 
 	// spec is the server and how its tools are used.
 	// +required
-	Spec MCPServerSpec `json:"spec"`
+	Spec MCPServerSpec `json:"spec"` //nolint:kubeapilinter // A rule requires one of two of its fields.
 	// status is the observed state. Only the manager writes it.
 	// +optional
 	// +kubebuilder:default={observedGeneration:-1}

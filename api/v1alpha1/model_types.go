@@ -120,9 +120,11 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || has(self.simulation)",message="provider Simulated requires simulation, the script of its responses."
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || !has(self.simulation)",message="simulation is for provider Simulated: leave it out, or use that provider."
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || (has(self.model) && self.model.size() > 0)",message="this provider needs model: its own name of the model."
-// +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || has(self.secretKeyRef)",message="this provider needs secretKeyRef: the Secret and key that hold the API key."
+// +kubebuilder:validation:XValidation:rule="!has(self.baseURL) || !has(self.serviceRef)",message="at most one of baseURL and serviceRef may be set."
+// +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || has(self.secretKeyRef) || (self.provider == 'OpenAI' && (has(self.baseURL) || has(self.serviceRef)))",message="this provider needs secretKeyRef: the Secret and key that hold the API key. Only provider OpenAI with a baseURL or a serviceRef works without, with servers that need no key."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.secretKeyRef)",message="provider Simulated needs no API key: leave secretKeyRef out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.baseURL)",message="provider Simulated uses no network: leave baseURL out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !(has(self.serviceRef) || has(self.caBundle))",message="provider Simulated uses no network: leave serviceRef and caBundle out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.parameters)",message="provider Simulated responds by script: leave parameters out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.timeouts)",message="provider Simulated responds after its latency: leave timeouts out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.price) || !has(self.price.cachedInputPerMillionTokens)",message="provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out."
@@ -141,15 +143,25 @@ type ModelSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	Model string `json:"model,omitempty"`
 
-	// baseURL replaces the provider's own address: an https URL, up to the path under which the provider's API begins.
-	// The API key is sent there too. Only public addresses are reached, and addresses that the operator of the manager
-	// has allowed.
+	// baseURL replaces the provider's own address: an https URL, or an http URL where the operator of the manager has
+	// allowed that, up to the path under which the provider's API begins. The API key is sent there too. Only public
+	// addresses are reached, and addresses that the operator has allowed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="baseURL must be an absolute https URL."
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['https', 'http'] && url(self).getHostname() != ''",message="baseURL must be an absolute https or http URL."
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[A-Za-z]+:/*[^/?#]*@')",message="baseURL must not have a user or a password in it: use secretKeyRef."
 	// +kubebuilder:validation:XValidation:rule="!self.contains('?') && !self.contains('#')",message="baseURL must not have a query or a fragment."
 	BaseURL string `json:"baseURL,omitempty"`
+
+	// serviceRef is a Service of the same namespace that serves the model, instead of a baseURL: a model server in the
+	// cluster. Its path is that under which the provider's API begins. Default of the path: /v1 with provider OpenAI, and
+	// none with other providers.
+	// +optional
+	ServiceRef *ServiceReference `json:"serviceRef,omitempty"`
+
+	// caBundle is certificates that the server is trusted by, instead of those that the manager trusts.
+	// +optional
+	CABundle *CABundleSource `json:"caBundle,omitempty"`
 
 	// api is the API by which the model is called, with provider OpenAI: Responses or ChatCompletions. Current models of
 	// OpenAI reason and call tools at once only with Responses; nothing is stored at the provider. Default: Responses at
@@ -160,7 +172,8 @@ type ModelSpec struct {
 	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key takes
 	// effect at once. A user who writes the Model must be allowed to read that Secret, and the manager needs the role
 	// capstan-manager-secrets in the namespace. A Secret with the annotation capstan.dev/allowed-hosts is sent only to
-	// the hosts listed there.
+	// the hosts listed there, and over http only one that lists http://HOST:PORT. It may be left out with provider OpenAI
+	// and a baseURL or serviceRef whose server needs no key; no Authorization header is sent then.
 	// +optional
 	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
 

@@ -27,6 +27,12 @@ const (
 	ReasonSecretUnusable = "SecretUnusable"
 	// ReasonRoleMissing: the manager may not read the Secret of the Model. Also used for a Turn that waits for it.
 	ReasonRoleMissing = "RoleMissing"
+	// ReasonCABundleMissing: the ConfigMap or Secret that a caBundle names, or its key, does not exist. Also used for a
+	// Turn that waits for it.
+	ReasonCABundleMissing = "CABundleMissing"
+	// ReasonCABundleUnusable: what a caBundle names has no certificate, or is too large. Also used for a Turn that waits
+	// for it.
+	ReasonCABundleUnusable = "CABundleUnusable"
 	// ReasonToolsNotDiscovered: the url or the headers of an MCPServer have changed, and its tools have not been
 	// discovered since. A call of one of them waits.
 	ReasonToolsNotDiscovered = "ToolsNotDiscovered"

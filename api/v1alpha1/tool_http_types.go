@@ -56,18 +56,26 @@ type HTTPHeader struct {
 }
 
 // HTTPTool runs a tool as one HTTP request that the manager sends, over HTTP/1.1. A status of 200 to 299 is success,
-// and the body, truncated at 64 KiB, the result; any other status is an error with the start of the body. Only public
-// addresses are reached, and addresses that the operator of the manager has allowed. Up to five redirects are followed.
+// and the body, truncated at 64 KiB, the result; any other status is an error with the start of the body. A url reaches
+// only public addresses, and addresses that the operator of the manager has allowed. Up to five redirects are followed.
+// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.serviceRef)",message="exactly one of url and serviceRef must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.arguments) || self.arguments != 'Body' || !has(self.method) || self.method != 'GET'",message="a GET has no body: use arguments Query, or another method."
 type HTTPTool struct {
-	// url that the request is sent to: https, without user, password and fragment. A model can only add query
-	// parameters to it.
-	// +required
+	// url that the request is sent to: https, without user, password and fragment, or http where the operator of the
+	// manager has allowed that. A model can only add query parameters to it.
+	// +optional
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="url must be an absolute https URL."
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['https', 'http'] && url(self).getHostname() != ''",message="url must be an absolute https or http URL."
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[A-Za-z]+:/*[^/?#]*@')",message="url must not have a user or a password in it: use headers."
 	// +kubebuilder:validation:XValidation:rule="!self.contains('#')",message="url must not have a fragment."
-	URL string `json:"url"`
+	URL string `json:"url,omitempty"`
+	// serviceRef is a Service of the same namespace that the request is sent to, instead of a url. A model can only add
+	// query parameters.
+	// +optional
+	ServiceRef *ServiceReference `json:"serviceRef,omitempty"`
+	// caBundle is certificates that the server is trusted by, instead of those that the manager trusts.
+	// +optional
+	CABundle *CABundleSource `json:"caBundle,omitempty"`
 	// method of the request: GET, POST (default), PUT, PATCH or DELETE.
 	// +optional
 	// +kubebuilder:default=POST

@@ -81,6 +81,12 @@ func (b *builder) readDocument(document []byte) error {
 			return fmt.Errorf("reading a Secret: %w", err)
 		}
 		return b.objects.addSecret(secret)
+	case kind.APIVersion == "v1" && kind.Kind == "ConfigMap":
+		found := &corev1.ConfigMap{}
+		if err := yaml.UnmarshalStrict(document, found); err != nil {
+			return fmt.Errorf("reading a ConfigMap: %w", err)
+		}
+		return b.objects.addConfigMap(found)
 	case kind.APIVersion != v1alpha1.GroupVersion.String() || apivalidation.New(kind.Kind) == nil:
 		return fmt.Errorf("kind %q, apiVersion %q is not supported in process: leave it out, or use capstantest, "+
 			"which has an API server", kind.Kind, kind.APIVersion)

@@ -36,11 +36,12 @@ type objects struct {
 	// servers has the tools of MCPServers.
 	servers servers
 
-	mu      sync.RWMutex
-	byKey   map[key]apivalidation.Object
-	order   []key
-	secrets map[string]*corev1.Secret
-	turns   []*v1alpha1.Turn
+	mu         sync.RWMutex
+	byKey      map[key]apivalidation.Object
+	order      []key
+	secrets    map[string]*corev1.Secret
+	configMaps map[string]*corev1.ConfigMap
+	turns      []*v1alpha1.Turn
 }
 
 // key names an object.
@@ -58,6 +59,8 @@ func (s *objects) applyAny(given Object) error {
 	switch o := given.(type) {
 	case *corev1.Secret:
 		return s.addSecret(o)
+	case *corev1.ConfigMap:
+		return s.addConfigMap(o)
 	case apivalidation.Object:
 		return s.apply(o)
 	default:
@@ -231,7 +234,7 @@ func (s *objects) Models(ctx context.Context) ([]v1alpha1.Model, error) {
 
 // observeKey sets the Ready condition of a Model that needs an API key, which changes with its Secret.
 func (s *objects) observeKey(ctx context.Context, m *v1alpha1.Model) error {
-	if m.Spec.SecretKeyRef == nil || !meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady) {
+	if !model.Lent(m) || !meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.ConditionReady) {
 		return nil
 	}
 	missing := s.checkKey(ctx, m)
@@ -290,6 +293,27 @@ func (s *objects) addSecret(given *corev1.Secret) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.secrets[secret.Name] = secret
+	return nil
+}
+
+// configMap returns a ConfigMap.
+func (s *objects) configMap(name string) (*corev1.ConfigMap, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if found := s.configMaps[name]; found != nil {
+		return found.DeepCopy(), nil
+	}
+	return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name)
+}
+
+// addConfigMap adds or replaces a ConfigMap.
+func (s *objects) addConfigMap(given *corev1.ConfigMap) error {
+	if given.Name == "" {
+		return errors.New("the ConfigMap has no name")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.configMaps[given.Name] = given.DeepCopy()
 	return nil
 }
 

@@ -44,6 +44,7 @@ type builder struct {
 	tools          map[string]JobRunner
 	otherTools     JobRunner
 	egress         egress.Options
+	services       services
 	identity       *identity.Signer
 	live           live.Sink
 	withoutPauses  bool
@@ -231,6 +232,25 @@ func WithEgressAllow(ranges ...netip.Prefix) Option {
 	return func(b *builder) error {
 		b.egress.Allow = append(b.egress.Allow, ranges...)
 		return nil
+	}
+}
+
+// WithService sets the address of a server that a port of a Service stands for: a serviceRef of that name and port
+// reaches it. WithEgressAllow must allow the address if it is one of this machine. Default: no Service is reached.
+func WithService(name string, port int32, server netip.AddrPort) Option {
+	return func(b *builder) error {
+		if name == "" || port <= 0 || !server.IsValid() {
+			return errors.New("WithService: missing name, port or address")
+		}
+		b.services[serviceKey{name, port}] = server
+		return nil
+	}
+}
+
+// WithConfigMap adds a ConfigMap, for certificates.
+func WithConfigMap(name string, data map[string]string) Option {
+	return func(b *builder) error {
+		return b.objects.addConfigMap(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data})
 	}
 }
 

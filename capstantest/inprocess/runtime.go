@@ -79,16 +79,18 @@ func New(ctx context.Context, options ...Option) (*Runtime, error) {
 
 func newBuilder() *builder {
 	b := &builder{
-		clock:   &clock.Clock{},
-		store:   memory.New(),
-		records: NewMemoryRecords(),
-		models:  simulator.Registry(),
-		tools:   map[string]JobRunner{},
-		log:     slog.Default(),
+		clock:    &clock.Clock{},
+		store:    memory.New(),
+		records:  NewMemoryRecords(),
+		models:   simulator.Registry(),
+		tools:    map[string]JobRunner{},
+		services: services{},
+		log:      slog.Default(),
 	}
 	b.objects = &objects{
 		namespace: "default", functionProviders: map[v1alpha1.ModelProvider]bool{}, schemas: inputschema.NewValidator(),
 		byKey: map[key]apivalidation.Object{}, secrets: map[string]*corev1.Secret{},
+		configMaps: map[string]*corev1.ConfigMap{},
 	}
 	return b
 }
@@ -105,7 +107,11 @@ func (b *builder) build(ctx context.Context) error {
 	}
 	b.objects.checkKey = b.steps.CheckKey
 	b.objects.servers.discover = discovery.Discoverer{
-		Egress: b.steps.Egress, Secrets: b.steps.Secrets, Schemas: b.objects.schemas, Identity: b.identity,
+		Egress:     b.steps.Egress,
+		Secrets:    b.steps.Secrets,
+		ConfigMaps: b.steps.ConfigMaps,
+		Schemas:    b.objects.schemas,
+		Identity:   b.identity,
 	}.Discover
 	for _, add := range b.later {
 		if err := add(); err != nil {
@@ -180,6 +186,7 @@ func (b *builder) resolve(ctx context.Context, session *v1alpha1.Session) (*conf
 // newSteps returns the runner of the steps.
 func (b *builder) newSteps() (*step.Runner, error) {
 	now, client := b.clock.Now, egress.New(b.egress)
+	client.UseServices(b.services)
 	secrets := func(_ context.Context, _, name string) (*corev1.Secret, error) { return b.objects.secret(name) }
 	hooks, err := check.Executors(client, secrets, bash.InProcess{})
 	if err != nil {
@@ -193,6 +200,9 @@ func (b *builder) newSteps() (*step.Runner, error) {
 			Egress:  client,
 			Clients: mcp.NewClients(client, mcp.ClientsOptions{Idle: keepClients}),
 			Secrets: secrets, Identity: b.identity, Live: b.live,
+			ConfigMaps: func(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
+				return b.objects.configMap(name)
+			},
 		},
 		Options: modelcall.Options{
 			Models: b.models,

@@ -26,6 +26,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/controller/apiserver"
+	"github.com/capstan-dev/capstan/internal/controller/egresspolicy"
 	"github.com/capstan-dev/capstan/internal/controller/identitykeys"
 	"github.com/capstan-dev/capstan/internal/controller/leader"
 	"github.com/capstan-dev/capstan/internal/controller/podlog"
@@ -109,6 +110,9 @@ func run(ctx context.Context, o options) error {
 	defer scripts.Close()
 	o.controllers.Scripts = scripts
 	if err := awayFromAPIServer(ctx, mgr, config, o); err != nil {
+		return err
+	}
+	if err := permitted(mgr, o); err != nil {
 		return err
 	}
 	if o.controllers.Policies, err = verified(ctx, mgr); err != nil {
@@ -239,6 +243,21 @@ func awayFromAPIServer(ctx context.Context, mgr ctrl.Manager, config *rest.Confi
 	}
 	if err := mgr.Add(places); err != nil {
 		return fmt.Errorf("adding the lookup of the API server's addresses: %w", err)
+	}
+	return nil
+}
+
+// permitted reads the egress configuration, if there is one, and reads it again when it changes.
+func permitted(mgr ctrl.Manager, o options) error {
+	if o.egressConfig == "" {
+		return nil
+	}
+	file := &egresspolicy.File{Path: o.egressConfig, Set: o.controllers.Egress.SetPolicy}
+	if err := file.Load(); err != nil {
+		return err
+	}
+	if err := mgr.Add(file); err != nil {
+		return fmt.Errorf("adding the reader of the egress configuration: %w", err)
 	}
 	return nil
 }

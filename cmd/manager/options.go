@@ -51,6 +51,7 @@ type options struct {
 	version        bool
 	scripts        int
 	issuer         string
+	egressConfig   string
 	// memory is what the process may use; 0 for no limit.
 	memory int64
 }
@@ -124,6 +125,13 @@ func (o *options) bindTools(flags *flag.FlagSet) {
 	flags.Func("egress-deny-cidr",
 		"Deny HTTP tools and model calls connections to this CIDR, even if its addresses are public or allowed. May "+
 			"be repeated. The addresses of the API server are always denied.", into(&o.egressDeny))
+	flags.StringVar(
+		&o.egressConfig,
+		"egress-config",
+		"",
+		"Permit Models, HTTP tools, MCPServers and webhooks of certain namespaces further destinations by this file, of "+
+			"kind EgressPolicy, at most 1 MiB. It is read at start and, every 10s, when it has changed. Default: none.",
+	)
 	flags.StringVar(&o.issuer, "identity-issuer", identity.DefaultIssuer,
 		"Sign the tokens of MCPServers with the identity AgentToken under this issuer, such as the URL where the key set "+
 			"is published.")

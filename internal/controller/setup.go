@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
+	"github.com/capstan-dev/capstan/internal/controller/servicepods"
 	"github.com/capstan-dev/capstan/internal/controller/session"
 	"github.com/capstan-dev/capstan/internal/controller/shares"
 	"github.com/capstan-dev/capstan/internal/controller/subagent"
@@ -49,7 +50,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
-	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	limits "github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
@@ -218,6 +218,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if o.Store == nil || o.Records == nil || o.Logs == nil || o.Models == nil {
 		return fmt.Errorf("setting up the reconcilers: missing Store, Records, Logs or Models")
 	}
+	o.Egress.UseServices(servicepods.Finder{Live: mgr.GetAPIReader()})
 	if err := fieldindex.SetUp(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
@@ -329,7 +330,8 @@ func (o Options) servers(
 		Client: mgr.GetClient(), Texts: texts, Records: steps.Records, Clock: o.Clock, Policies: o.Policies, Wakes: wakes,
 		Clients: steps.Clients,
 		Discoverer: discovery.Discoverer{
-			Egress: o.Egress, Secrets: steps.Secrets, Schemas: steps.Validator, Account: steps.Account,
+			Egress: o.Egress, Secrets: steps.Secrets, ConfigMaps: steps.ConfigMaps, Schemas: steps.Validator,
+			Account:  steps.Account,
 			Identity: o.Identity,
 		},
 	}
@@ -431,39 +433,6 @@ func (o Options) register(
 	return nil
 }
 
-// storesOf returns the stores that a namespace may have: the files of its Sessions. The tools of MCPServers are bounded
-// by their number.
-func storesOf(cached client.Reader) func(context.Context, string) ([]record.Scope, error) {
-	return func(ctx context.Context, namespace string) ([]record.Scope, error) {
-		var sessions v1alpha1.SessionList
-		if err := cached.List(ctx, &sessions, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing the Sessions: %w", err)
-		}
-		scopes := make([]record.Scope, len(sessions.Items))
-		for i := range sessions.Items {
-			session := &sessions.Items[i]
-			scopes[i] = sessionfs.ScopeOf(sessionfs.Session{
-				Namespace: namespace, Name: session.Name, UID: session.UID,
-			})
-		}
-		return scopes, nil
-	}
-}
-
-// records returns the backend of the stores of Sessions.
-func (o Options) records(cached client.Reader) record.Store {
-	bytes := fairshare.NewRate(float64(o.RecordBytesPerSecond), recordBurst, shares.Waited(shares.RecordBytes))
-	return record.New(o.Records, record.Options{
-		Limiter: bytes,
-		Ceiling: &record.Ceiling{Bytes: o.MaxNamespaceRecordBytes, Stores: storesOf(cached)},
-		Places: fairshare.NewPool(fairshare.Options{
-			Total: fairshare.Amount{Places: recordPlaces}, Waited: shares.Waited(shares.RecordOperations),
-		}),
-		KeptBytes: o.RecordCacheBytes,
-		Clock:     o.Clock,
-	})
-}
-
 // steps returns the runner of the steps of Turns.
 func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner, error) {
 	secrets := o.Policies.Guard(turn.Secrets(mgr.GetAPIReader()))
@@ -481,7 +450,7 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner
 			Egress:  o.Egress,
 			Clients: mcp.NewClients(o.Egress, mcp.ClientsOptions{}),
 			Records: o.records(mgr.GetClient()),
-			Secrets: secrets, Identity: o.Identity, Live: o.Live,
+			Secrets: secrets, ConfigMaps: turn.ConfigMaps(mgr.GetAPIReader()), Identity: o.Identity, Live: o.Live,
 		},
 		Options: modelcall.Options{
 			Models: o.Models, CallLimit: o.ModelCallLimit, OnFirstToken: turn.ObserveFirstToken,

@@ -455,6 +455,7 @@ var _ = Describe("A Secret that is planted", func() {
 					lower := strings.ToLower(path)
 					for _, word := range []string{
 						"secret", "serviceaccount", "configmap", "credential", "password", "volume", "hostpath", "envfrom",
+						"serviceref",
 					} {
 						if strings.Contains(lower, word) && strings.HasPrefix(path, "spec") {
 							found = append(found, definition.Spec.Names.Kind+" "+path)

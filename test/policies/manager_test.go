@@ -54,6 +54,7 @@ var managerRights = []string{
 	"pods/log: get",
 	"pods: delete get list patch watch",
 	"serviceaccounts: create",
+	"services: get",
 }
 
 // clusterRights are those of every install in the cluster as a whole.

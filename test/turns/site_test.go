@@ -2,6 +2,7 @@ package turns_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"crypto/x509"
 	"io"
 	"net/http"
@@ -11,7 +12,9 @@ import (
 	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
@@ -117,4 +120,18 @@ func (s *site) tool(name string, class v1alpha1.SideEffect) *v1alpha1.Tool {
 			HTTP:        &v1alpha1.HTTPTool{URL: s.URL + "/" + name},
 		},
 	}
+}
+
+// newServiceSite starts a server with a certificate for a host, and returns the certificate.
+func newServiceSite(host string, handler http.Handler) (certificate []byte, server *httptest.Server) {
+	GinkgoHelper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey(host, nil, []string{host})
+	Expect(err).NotTo(HaveOccurred())
+	pair, err := tls.X509KeyPair(certificate, key)
+	Expect(err).NotTo(HaveOccurred())
+	server = httptest.NewUnstartedServer(handler)
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	server.StartTLS()
+	DeferCleanup(server.Close)
+	return certificate, server
 }

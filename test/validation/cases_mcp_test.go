@@ -11,7 +11,7 @@ func ruled(fields string) string { return served(`tools: [{` + fields + `}]`) }
 
 const (
 	serverName     = "rule the name of an MCPServer is a part of the names of its tools: at most 32 characters, no dots."
-	serverNotHTTPS = "spec.url rule url must be an absolute https URL."
+	serverNotHTTPS = "spec.url rule url must be an absolute https or http URL."
 	serverUser     = "spec.url rule url must not have a user or a password in it: use headers."
 	serverFragment = "spec.url rule url must not have a fragment."
 	serverTimeout  = "spec.timeout rule timeout must be between 1s and 15m."
@@ -35,8 +35,7 @@ var serverCases = []ruleCase{
 		rejected: `metadata: {name: a23456789012345678901234567890123}`,
 	},
 	{rule: serverName, accepted: `metadata: {name: a-b}`, rejected: `metadata: {name: a.b}`},
-	{rule: "spec required url", accepted: unchanged, rejected: served("url: null"), message: "spec.url: Required value"},
-	{rule: serverNotHTTPS, accepted: at("https://example.org:8443/mcp"), rejected: at("http://example.org/mcp")},
+	{rule: serverNotHTTPS, accepted: at("https://example.org:8443/mcp"), rejected: at("ftp://example.org/mcp")},
 	{rule: serverNotHTTPS, accepted: at("https://192.0.2.1"), rejected: at("https:///mcp")},
 	{rule: serverUser, accepted: at("https://example.org/@ann"), rejected: at("https://ann@example.org")},
 	{rule: serverFragment, accepted: at("https://example.org/%23"), rejected: at("https://example.org/#top")},

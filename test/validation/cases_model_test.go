@@ -47,7 +47,7 @@ var modelCases = []ruleCase{
 		rejected: `spec: {provider: Google, model: "", secretKeyRef: {name: anthropic, key: api-key}, simulation: null}`,
 	},
 	{
-		rule:     "spec rule this provider needs secretKeyRef: the Secret and key that hold the API key.",
+		rule:     needsKey,
 		accepted: realModel,
 		rejected: `spec: {provider: Anthropic, model: claude, simulation: null}`,
 	},
@@ -142,17 +142,17 @@ var modelCases = []ruleCase{
 		rejected: `spec: {parameters: {}}`,
 	},
 	{
-		rule:     "spec.baseURL rule baseURL must be an absolute https URL.",
+		rule:     "spec.baseURL rule baseURL must be an absolute https or http URL.",
 		accepted: realModelWith(`baseURL: "https://models.example.org:8443/v1"`),
-		rejected: realModelWith(`baseURL: "http://models.example.org/v1"`),
+		rejected: realModelWith(`baseURL: "ftp://models.example.org/v1"`),
 	},
 	{
-		rule:     "spec.baseURL rule baseURL must be an absolute https URL.",
+		rule:     "spec.baseURL rule baseURL must be an absolute https or http URL.",
 		accepted: realModelWith(`baseURL: "HTTPS://models.example.org"`),
 		rejected: realModelWith(`baseURL: "https:///v1"`),
 	},
 	{
-		rule:     "spec.baseURL rule baseURL must be an absolute https URL.",
+		rule:     "spec.baseURL rule baseURL must be an absolute https or http URL.",
 		accepted: realModelWith(`baseURL: "https://[2001:db8::1]/v1"`),
 		rejected: realModelWith(`baseURL: models.example.org`),
 	},
@@ -368,3 +368,6 @@ var simulationCases = []ruleCase{
 			`arguments: {}, rawArguments: ""}]}]}]}}}`,
 	},
 }
+
+const needsKey = "spec rule this provider needs secretKeyRef: the Secret and key that hold the API key. Only " +
+	"provider OpenAI with a baseURL or a serviceRef works without, with servers that need no key."

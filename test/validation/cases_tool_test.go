@@ -373,7 +373,7 @@ func to(url string) string {
 }
 
 const (
-	notHTTPS     = "spec.http.url rule url must be an absolute https URL."
+	notHTTPS     = "spec.http.url rule url must be an absolute https or http URL."
 	withUser     = "spec.http.url rule url must not have a user or a password in it: use headers."
 	withFragment = "spec.http.url rule url must not have a fragment."
 	ownHeader    = "spec.http.headers[].name rule this header is set by the runtime, or says how the request is sent. " +
@@ -385,13 +385,7 @@ const (
 )
 
 var httpCases = []ruleCase{
-	{
-		rule:     "spec.http required url",
-		accepted: request(""),
-		rejected: `spec: {client: null, http: {method: GET}}`,
-		message:  `spec.http.url: Required value`,
-	},
-	{rule: notHTTPS, accepted: to("https://example.org:8443/v1/a%20b?c=d@e"), rejected: to("http://example.org")},
+	{rule: notHTTPS, accepted: to("https://example.org:8443/v1/a%20b?c=d@e"), rejected: to("ftp://example.org")},
 	{rule: notHTTPS, accepted: to("HTTPS://example.org"), rejected: to("https:///v1")},
 	{rule: notHTTPS, accepted: to("https://[2001:db8::1]/"), rejected: to("example.org/v1")},
 	{rule: notHTTPS, accepted: to("https://192.0.2.1"), rejected: to("//example.org")},

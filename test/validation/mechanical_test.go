@@ -173,6 +173,8 @@ func text(c constraint, length int) string {
 		return strings.Repeat("0", length)
 	case strings.HasSuffix(c.path, "locale"):
 		return ("de" + strings.Repeat("-12345678", length))[:length]
+	case strings.HasSuffix(c.path, "serviceRef.path"):
+		return "/" + strings.Repeat("x", length-len("/"))
 	case strings.HasSuffix(c.path, ".url"):
 		return "https://" + strings.Repeat("x", length-len("https://"))
 	default:

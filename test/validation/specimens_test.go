@@ -344,6 +344,52 @@ var specimens = []specimen{
     - {name: Accept, value: application/json}
     timeout: 10s
 `},
+	{kind: "Model", name: "in-cluster", spec: `
+  provider: OpenAI
+  model: qwen3
+  serviceRef: {name: vllm, port: 8000, scheme: HTTPS, path: /v1}
+  caBundle:
+    configMapKeyRef: {name: vllm-ca, key: ca.crt}
+`},
+	{kind: "Model", name: "in-cluster-secret", spec: `
+  provider: OpenAI
+  model: qwen3
+  serviceRef: {name: vllm, port: 8000}
+  caBundle:
+    secretKeyRef: {name: vllm-tls, key: ca.crt}
+`},
+	{kind: "MCPServer", name: "in-cluster-map", spec: `
+  serviceRef: {name: mcp, port: 443, scheme: HTTPS}
+  caBundle:
+    configMapKeyRef: {name: mcp-ca, key: ca.crt}
+  timeout: 30s
+  refreshInterval: 10m0s
+`},
+	{kind: "Tool", name: "http-service-secret", spec: `
+  description: Returns the stock.
+  http:
+    serviceRef: {name: stock, port: 443, scheme: HTTPS}
+    caBundle:
+      secretKeyRef: {name: stock-tls, key: ca.crt}
+    method: POST
+    timeout: 10s
+`},
+	{kind: "MCPServer", name: "in-cluster", spec: `
+  serviceRef: {name: mcp, port: 8080, scheme: HTTP, path: /mcp}
+  caBundle:
+    secretKeyRef: {name: mcp-tls, key: ca.crt}
+  timeout: 30s
+  refreshInterval: 10m0s
+`},
+	{kind: "Tool", name: "http-service", spec: `
+  description: Returns the stock.
+  http:
+    serviceRef: {name: stock, port: 80, path: /v1/stock}
+    caBundle:
+      configMapKeyRef: {name: stock-ca, key: ca.crt}
+    method: POST
+    timeout: 10s
+`},
 	{kind: "Tool", name: "http-secret", spec: `
   description: Books a room.
   http:

@@ -285,6 +285,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.CABundleSource
+  map:
+    fields:
+    - name: configMapKeyRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ConfigMapKeyReference
+    - name: secretKeyRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
 - name: com.github.capstan-dev.capstan.api.v1alpha1.CELHook
   map:
     fields:
@@ -463,6 +472,15 @@ var schemaYAML = typed.YAMLObject(`types:
         elementRelationship: separable
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ClientToolsPolicy
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ConfigMapKeyReference
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Cost
   map:
     fields:
@@ -518,6 +536,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: arguments
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPArguments
+    - name: caBundle
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CABundleSource
     - name: headers
       type:
         list:
@@ -530,6 +551,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPMethod
       default: POST
+    - name: serviceRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ServiceReference
     - name: timeout
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
@@ -959,6 +983,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.MCPServerSpec
   map:
     fields:
+    - name: caBundle
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CABundleSource
     - name: headers
       type:
         list:
@@ -974,6 +1001,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
       default: 10m
+    - name: serviceRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ServiceReference
     - name: timeout
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
@@ -1172,6 +1202,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: baseURL
       type:
         scalar: string
+    - name: caBundle
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CABundleSource
     - name: fallbacks
       type:
         list:
@@ -1198,6 +1231,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: secretKeyRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
+    - name: serviceRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ServiceReference
     - name: simulation
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Simulation
@@ -1361,6 +1397,23 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ServiceReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: path
+      type:
+        scalar: string
+    - name: port
+      type:
+        scalar: numeric
+    - name: scheme
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ServiceScheme
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ServiceScheme
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Session
   map:
     fields:

@@ -171,8 +171,11 @@ func (r *Reconciler) begin(key types.NamespacedName) attempt {
 	return before
 }
 
-// sendsSecret reports whether requests to a server have a Secret.
+// sendsSecret reports whether requests to a server use something that admission asks the author of the MCPServer about.
 func sendsSecret(server *v1alpha1.MCPServer) bool {
+	if server.Spec.ServiceRef != nil || server.Spec.CABundle != nil {
+		return true
+	}
 	for _, header := range server.Spec.Headers {
 		if header.SecretKeyRef != nil {
 			return true

@@ -103,7 +103,7 @@ type finding struct {
 // checkModel checks whether the Model can be called.
 func (r *Reconciler) checkModel(ctx context.Context, m *v1alpha1.Model) (finding, error) {
 	err := r.Drivers.Check(m)
-	if err == nil && m.Spec.SecretKeyRef != nil {
+	if err == nil && model.Lent(m) {
 		if waits := r.Policies.AwaitModel(client.ObjectKeyFromObject(m)); waits != nil {
 			return finding{
 				reason: v1alpha1.ReasonReady, message: fmt.Sprintf("The spec of the Model is valid. Its Secret was "+

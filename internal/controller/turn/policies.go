@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -53,17 +54,9 @@ func waitingFor(why *policies.NotInForceError) string {
 	return "The Turn needs a Secret and is waiting: " + why.Error() + "."
 }
 
-// needsSecret reports whether a model call may send an API key.
+// needsSecret reports whether a model call uses something that admission asks the author of a Model about.
 func needsSecret(c turnstate.Config) bool {
-	if c.Model != nil && c.Model.Spec.SecretKeyRef != nil {
-		return true
-	}
-	for _, fallback := range c.Fallbacks {
-		if fallback.Spec.SecretKeyRef != nil {
-			return true
-		}
-	}
-	return false
+	return c.Model != nil && model.Lent(c.Model) || slices.ContainsFunc(c.Fallbacks, model.Lent)
 }
 
 // callAwaitsPolicies holds back a tool call that uses a Secret or a ServiceAccount while an admission policy of the
@@ -80,10 +73,11 @@ func (r *Reconciler) callAwaitsPolicies(a *actScope, index int) bool {
 	return true
 }
 
-// Lent reports whether a tool uses a Secret or a ServiceAccount of the namespace.
+// Lent reports whether a tool uses a Secret, a ServiceAccount, a Service or certificates of the namespace.
 func Lent(planned *definition.Definition) bool {
 	if remote := planned.Remote(); remote != nil {
-		return sent(remote.Server.Spec.Headers)
+		spec := &remote.Server.Spec
+		return sent(spec.Headers) || spec.ServiceRef != nil || spec.CABundle != nil
 	}
 	spec := planned.Spec()
 	if spec == nil {
@@ -97,7 +91,8 @@ func Lent(planned *definition.Definition) bool {
 		}
 		return job.ServiceAccountName != "" || len(job.ImagePullSecrets) > 0
 	}
-	return spec.HTTP != nil && sent(spec.HTTP.Headers)
+	return spec.HTTP != nil &&
+		(sent(spec.HTTP.Headers) || spec.HTTP.ServiceRef != nil || spec.HTTP.CABundle != nil)
 }
 
 // sent reports whether a header has the value of a Secret.

@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/trust"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -27,6 +28,15 @@ func Secrets(live client.Reader) credential.Reader {
 		secret := &corev1.Secret{}
 		err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, secret)
 		return secret, err
+	}
+}
+
+// ConfigMaps reads ConfigMaps past the cache.
+func ConfigMaps(live client.Reader) trust.ConfigMapReader {
+	return func(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+		found := &corev1.ConfigMap{}
+		err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, found)
+		return found, err
 	}
 }
 

@@ -63,9 +63,14 @@ const secretsRole = "capstan-manager-secrets"
 // RoleMissing returns how to permit the manager to read Secrets. Account is its user name at the API server; empty for
 // that of a standard installation.
 func RoleMissing(account, namespace string, ref *v1alpha1.SecretKeyReference) string {
-	return fmt.Sprintf("The manager has no permission to read Secret %q. Grant it: kubectl create rolebinding %s "+
+	return MayNotRead(account, namespace, "Secret", ref.Name)
+}
+
+// MayNotRead returns how to permit the manager to read an object of a kind that the role is for.
+func MayNotRead(account, namespace, kind, name string) string {
+	return fmt.Sprintf("The manager has no permission to read %s %q. Grant it: kubectl create rolebinding %s "+
 		"--namespace %s --clusterrole=%s %s",
-		ref.Name, secretsRole, namespace, secretsRole, subject(account))
+		kind, name, secretsRole, namespace, secretsRole, subject(account))
 }
 
 // subject names a user as the options of kubectl create rolebinding do. Empty is the account of a usual install.

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/egress"
 )
 
 // MaxHeaderBytes is the longest value of a header that is read from a Secret.
@@ -37,26 +36,17 @@ func HeaderValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference, to str
 		return "", fmt.Sprintf("key %q of Secret %q is not a valid header value: it must be 1 to %d printable ASCII "+
 			"characters", ref.Key, ref.Name, MaxHeaderBytes)
 	default:
-		return value, boundElsewhere(secret, to)
+		return value, elsewhere(secret, to)
 	}
 }
 
-// boundElsewhere returns why a Secret may not be sent to a URL: it is bound to other hosts. An empty list allows none.
-// A request with a Secret is not redirected to another host.
-func boundElsewhere(secret *corev1.Secret, to string) (why string) {
-	listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]
-	if !bound {
-		return ""
+// elsewhere returns why a Secret may not be sent to a URL. A request with a Secret is not redirected to another host.
+func elsewhere(secret *corev1.Secret, to string) (why string) {
+	u, err := url.Parse(to)
+	if err != nil {
+		return "its url is invalid"
 	}
-	hosts := strings.Split(listed, ",")
-	if u, err := url.Parse(to); err != nil || !egress.Listed(hosts, u) {
-		return fmt.Sprintf(
-			"Secret %q is bound to hosts by %s, which does not list the host of the url",
-			secret.Name,
-			v1alpha1.AnnotationAllowedHosts,
-		)
-	}
-	return ""
+	return BoundElsewhere(secret, u)
 }
 
 // Headers returns the headers of a request to a URL: those with fixed values, and those with the values of Secrets,

@@ -25,6 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/trust"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -40,6 +41,8 @@ type Runner struct {
 	Clients *mcp.Clients
 	// Secrets reads the Secrets for headers of HTTP tools.
 	Secrets credential.Reader
+	// ConfigMaps reads the ConfigMaps with the certificates of servers.
+	ConfigMaps trust.ConfigMapReader
 	// Identity signs the identity tokens of agents; nil where none are signed.
 	Identity *identity.Signer
 	// Live receives the events that no journal has; nil for none.

@@ -34,7 +34,7 @@ var inProcess = map[v1alpha1.ToolExecutor]executor.Executor{
 func (run *Runner) process() executor.Process {
 	return executor.Process{
 		Clock: run.Clock, Egress: run.Egress, Clients: run.Clients, Secrets: run.Secrets, Account: run.Account,
-		Records: run.Records, Tasks: run.Tasks, Identity: run.Identity,
+		Records: run.Records, Tasks: run.Tasks, Identity: run.Identity, ConfigMaps: run.ConfigMaps,
 	}
 }
 

@@ -32,6 +32,9 @@ const (
 type Server struct {
 	// URL of its endpoint.
 	URL string
+	// Route to it, and Trust what identifies the certificates of the Route.
+	Route egress.Route
+	Trust string
 	// Header of all requests, and Secret the part of it that must not be shown to anybody else.
 	Header, Secret http.Header
 	// Token returns the identity token of a request; nil for requests without one. About is who the tokens are about.

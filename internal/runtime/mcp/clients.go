@@ -295,7 +295,7 @@ func (s Server) identity() [sha256.Size]byte {
 		}
 		parts = append(parts, "")
 	}
-	parts = append(parts, s.About)
+	parts = append(parts, s.About, s.Trust)
 	// No part has a NUL: headers cannot.
 	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }

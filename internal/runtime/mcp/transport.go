@@ -52,7 +52,7 @@ type transport struct {
 
 // newTransport returns the transport for a server. o has the limits of the responses with results.
 func newTransport(client *egress.Client, server Server, o egress.TransportOptions) *transport {
-	o.Hosts = []string{hostOf(server.URL)}
+	o.Hosts, o.Route = []string{placeOf(server.URL)}, server.Route
 	small := o
 	small.MaxBody = min(o.MaxBody, maxHandshakeBytes)
 	return &transport{
@@ -192,7 +192,16 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// hostOf is the only host that requests to a URL go to.
+// placeOf is the only host and port that requests to a URL go to.
+func placeOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return egress.Place(u)
+}
+
+// hostOf is the host of a URL.
 func hostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

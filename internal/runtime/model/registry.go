@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/destination"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
 )
 
 // Access is how a driver reaches its provider.
@@ -58,14 +60,39 @@ var endpoints = map[v1alpha1.ModelProvider]string{
 // Providers are those that are called over a network, in their order.
 func Providers() []v1alpha1.ModelProvider { return slices.Sorted(maps.Keys(endpoints)) }
 
-// Endpoint is a URL with the host that the API key of a Model is sent to: its baseURL, or the provider's own. It is
-// empty for a provider without a network.
+// Endpoint is a URL with the host that the API key of a Model is sent to: its own, or the provider's. It is empty for a
+// provider without a network.
 func Endpoint(m *v1alpha1.Model) string {
-	if m.Spec.BaseURL != "" {
-		return m.Spec.BaseURL
+	if base := BaseURL(m); base != "" {
+		return base
 	}
 	return endpoints[m.Spec.Provider]
 }
+
+// Route is that of the requests of a Model.
+func Route(m *v1alpha1.Model) egress.Route {
+	_, route := address(m)
+	return route
+}
+
+// BaseURL is the URL of a Model under which the provider's API begins: its baseURL or that of its Service; empty for
+// the provider's own.
+func BaseURL(m *v1alpha1.Model) string {
+	base, _ := address(m)
+	return base
+}
+
+func address(m *v1alpha1.Model) (string, egress.Route) {
+	ref := m.Spec.ServiceRef
+	if ref != nil && ref.Path == "" && m.Spec.Provider == v1alpha1.ModelProviderOpenAI {
+		ref = ref.DeepCopy()
+		ref.Path = openAIPath
+	}
+	return destination.Of(m.Namespace, m.Spec.BaseURL, ref)
+}
+
+// openAIPath is where the servers that are compatible with OpenAI have its API.
+const openAIPath = "/v1"
 
 // APIOf is the API that a Model of provider OpenAI is called by: the one that it names; otherwise Responses at OpenAI's
 // own address, unless it has stop sequences, which that API lacks, and Chat Completions at any other.
@@ -74,7 +101,7 @@ func APIOf(m *v1alpha1.Model) v1alpha1.ModelAPI {
 	switch {
 	case m.Spec.API != "":
 		return m.Spec.API
-	case stops || !isOpenAI(m.Spec.BaseURL):
+	case stops || !isOpenAI(BaseURL(m)):
 		return v1alpha1.ModelAPIChatCompletions
 	default:
 		return v1alpha1.ModelAPIResponses

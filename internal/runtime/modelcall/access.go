@@ -13,48 +13,58 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/trust"
 )
 
 // maxKeyBytes is the longest API key that is sent.
 const maxKeyBytes = 4 << 10
 
 // access returns the driver's access to the provider of a Model: the API key, read now and not kept, and a client that
-// reaches only the host of the provider. A *model.KeyError is why the Model has no key; any other error is not about
-// the Model.
+// reaches only the host of the provider. A *model.KeyError is why the Model has no key or no certificates; any other
+// error is not about the Model.
 func (c *Caller) access(ctx context.Context, namespace string, m *v1alpha1.Model) (model.Access, error) {
-	if m.Spec.SecretKeyRef == nil {
+	base, route := model.Endpoint(m), model.Route(m)
+	if base == "" && m.Spec.SecretKeyRef == nil {
 		return model.Access{}, nil
 	}
-	key, endpoint, err := c.key(ctx, namespace, m)
-	if err != nil {
-		return model.Access{}, err
-	}
-	return model.Access{
-		HTTP: c.Egress.HTTPClient(egress.TransportOptions{Hosts: []string{endpoint.Host}}),
-		Key:  key,
-	}, nil
-}
-
-// CheckKey returns why a Model has no API key, as a *model.KeyError; nil if it has one or needs none. After any other
-// error the state of the key is unknown. It reads the Secret as a call does, and keeps nothing of it.
-func (c *Caller) CheckKey(ctx context.Context, m *v1alpha1.Model) error {
-	if m.Spec.SecretKeyRef == nil {
-		return nil
-	}
-	_, _, err := c.key(ctx, m.Namespace, m)
-	return err
-}
-
-// key is the API key of a Model, and where it is sent to.
-func (c *Caller) key(ctx context.Context, namespace string, m *v1alpha1.Model) (string, *url.URL, error) {
-	ref := m.Spec.SecretKeyRef
-	endpoint, err := url.Parse(model.Endpoint(m))
+	endpoint, err := url.Parse(base)
 	if err != nil || endpoint.Host == "" {
-		return "", nil, &model.UnavailableError{
+		return model.Access{}, &model.UnavailableError{
 			Model: m.Name,
 			Cause: fmt.Errorf("the baseURL of Model %q has no host", m.Name),
 		}
 	}
+	var key string
+	if m.Spec.SecretKeyRef != nil {
+		if key, err = c.key(ctx, namespace, m, endpoint); err != nil {
+			return model.Access{}, err
+		}
+	}
+	trusted, problem, err := trust.Reader{Secrets: c.Secrets, ConfigMaps: c.ConfigMaps, Account: c.Account}.
+		Read(ctx, namespace, m.Spec.CABundle)
+	if err != nil {
+		return model.Access{}, err
+	}
+	if problem != nil {
+		return model.Access{}, &model.KeyError{Model: m.Name, Reason: problem.Reason, Problem: problem.Message}
+	}
+	route.Roots = trusted.Roots
+	return model.Access{
+		HTTP: c.Egress.HTTPClient(egress.TransportOptions{Hosts: []string{egress.Place(endpoint)}, Route: route}),
+		Key:  key,
+	}, nil
+}
+
+// CheckKey returns why a Model has no API key or no certificates, as a *model.KeyError; nil if it has them or needs
+// none. After any other error their state is unknown. It reads the objects as a call does, and keeps nothing of them.
+func (c *Caller) CheckKey(ctx context.Context, m *v1alpha1.Model) error {
+	_, err := c.access(ctx, m.Namespace, m)
+	return err
+}
+
+// key is the API key of a Model, which is sent to an endpoint.
+func (c *Caller) key(ctx context.Context, namespace string, m *v1alpha1.Model, endpoint *url.URL) (string, error) {
+	ref := m.Spec.SecretKeyRef
 	secret, err := c.Secrets(ctx, namespace, ref.Name)
 	var key, reason, problem string
 	switch {
@@ -63,14 +73,14 @@ func (c *Caller) key(ctx context.Context, namespace string, m *v1alpha1.Model) (
 	case apierrors.IsForbidden(err):
 		reason, problem = v1alpha1.ReasonRoleMissing, credential.RoleMissing(c.Account, namespace, ref)
 	case err != nil:
-		return "", nil, fmt.Errorf("reading Secret %s: %w", ref.Name, err)
+		return "", fmt.Errorf("reading Secret %s: %w", ref.Name, err)
 	default:
 		key, reason, problem = keyOf(secret, namespace, ref, endpoint)
 	}
 	if reason != "" {
-		return "", nil, &model.KeyError{Model: m.Name, Reason: reason, Problem: problem}
+		return "", &model.KeyError{Model: m.Name, Reason: reason, Problem: problem}
 	}
-	return key, endpoint, nil
+	return key, nil
 }
 
 // keyOf returns the API key in a Secret for an address, or what is wrong, as a reason and a message with the remedy. A
@@ -78,11 +88,8 @@ func (c *Caller) key(ctx context.Context, namespace string, m *v1alpha1.Model) (
 func keyOf(
 	secret *corev1.Secret, namespace string, ref *v1alpha1.SecretKeyReference, to *url.URL,
 ) (key, reason, problem string) {
-	if listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]; bound &&
-		!egress.Listed(strings.Split(listed, ","), to) {
-		return "", v1alpha1.ReasonSecretUnusable, fmt.Sprintf("Secret %q is bound to hosts by %s, which "+
-			"does not list %s: add it there, or use another Secret",
-			ref.Name, v1alpha1.AnnotationAllowedHosts, to.Host)
+	if why := credential.BoundElsewhere(secret, to); why != "" {
+		return "", v1alpha1.ReasonSecretUnusable, why
 	}
 	raw, ok := secret.Data[ref.Key]
 	key = strings.TrimRight(string(raw), "\r\n")

@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/trust"
 )
 
 // Caller calls Models.
@@ -21,6 +22,8 @@ type Caller struct {
 	Egress *egress.Client
 	// Secrets reads the Secrets with the API keys.
 	Secrets credential.Reader
+	// ConfigMaps reads the ConfigMaps with the certificates of providers.
+	ConfigMaps trust.ConfigMapReader
 	// Account is the user name of the process at the API server, for instructions in messages. Default: the account of a
 	// standard installation.
 	Account string

@@ -19,8 +19,11 @@ func remedy(code v1alpha1.ErrorCode, m *v1alpha1.Model, refusal *provider.Error)
 	switch code {
 	case v1alpha1.ErrorCodeProviderMisconfigured:
 		if refusal != nil && refusal.Status == 0 {
-			return fmt.Sprintf("Correct baseURL of Model %q, or allow its address in the manager (--egress-allow-cidr); %s.",
-				m.Name, further)
+			if m.Spec.ServiceRef != nil {
+				return fmt.Sprintf("Correct serviceRef of Model %q, or the Service that it names; %s.", m.Name, further)
+			}
+			return fmt.Sprintf("Correct baseURL of Model %q, or ask the operator of the manager to allow its address "+
+				"(--egress-config); %s.", m.Name, further)
 		}
 		return fmt.Sprintf("Store a valid API key in %s, and check baseURL of the Model; %s.",
 			keyPlace(m), further)

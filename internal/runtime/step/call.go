@@ -17,7 +17,8 @@ import (
 // caller calls the Models of Turns.
 func (run *Runner) caller() *modelcall.Caller {
 	return &modelcall.Caller{
-		Options: run.Options, Clock: run.Clock, Egress: run.Egress, Secrets: run.Secrets, Account: run.Account,
+		Options: run.Options, Clock: run.Clock, Egress: run.Egress, Secrets: run.Secrets,
+		ConfigMaps: run.ConfigMaps, Account: run.Account,
 	}
 }
 

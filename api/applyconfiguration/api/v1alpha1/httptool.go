@@ -11,12 +11,17 @@ import (
 // with apply.
 //
 // HTTPTool runs a tool as one HTTP request that the manager sends, over HTTP/1.1. A status of 200 to 299 is success,
-// and the body, truncated at 64 KiB, the result; any other status is an error with the start of the body. Only public
-// addresses are reached, and addresses that the operator of the manager has allowed. Up to five redirects are followed.
+// and the body, truncated at 64 KiB, the result; any other status is an error with the start of the body. A url reaches
+// only public addresses, and addresses that the operator of the manager has allowed. Up to five redirects are followed.
 type HTTPToolApplyConfiguration struct {
-	// url that the request is sent to: https, without user, password and fragment. A model can only add query
-	// parameters to it.
+	// url that the request is sent to: https, without user, password and fragment, or http where the operator of the
+	// manager has allowed that. A model can only add query parameters to it.
 	URL *string `json:"url,omitempty"`
+	// serviceRef is a Service of the same namespace that the request is sent to, instead of a url. A model can only add
+	// query parameters.
+	ServiceRef *ServiceReferenceApplyConfiguration `json:"serviceRef,omitempty"`
+	// caBundle is certificates that the server is trusted by, instead of those that the manager trusts.
+	CABundle *CABundleSourceApplyConfiguration `json:"caBundle,omitempty"`
 	// method of the request: GET, POST (default), PUT, PATCH or DELETE.
 	Method *apiv1alpha1.HTTPMethod `json:"method,omitempty"`
 	// headers of the request, besides Content-Type, Accept, User-Agent, Idempotency-Key and Traceparent; the first
@@ -40,6 +45,22 @@ func HTTPTool() *HTTPToolApplyConfiguration {
 // If called multiple times, the URL field is set to the value of the last call.
 func (b *HTTPToolApplyConfiguration) WithURL(value string) *HTTPToolApplyConfiguration {
 	b.URL = &value
+	return b
+}
+
+// WithServiceRef sets the ServiceRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServiceRef field is set to the value of the last call.
+func (b *HTTPToolApplyConfiguration) WithServiceRef(value *ServiceReferenceApplyConfiguration) *HTTPToolApplyConfiguration {
+	b.ServiceRef = value
+	return b
+}
+
+// WithCABundle sets the CABundle field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CABundle field is set to the value of the last call.
+func (b *HTTPToolApplyConfiguration) WithCABundle(value *CABundleSourceApplyConfiguration) *HTTPToolApplyConfiguration {
+	b.CABundle = value
 	return b
 }
 

@@ -12,9 +12,14 @@ import (
 //
 // MCPServerSpec is a server of the Model Context Protocol and how its tools are used.
 type MCPServerSpecApplyConfiguration struct {
-	// url of the server's endpoint for streamable HTTP: https, without user, password and fragment. Only public addresses
-	// are reached, and addresses that the operator of the manager has allowed. Redirects are not followed.
+	// url of the server's endpoint for streamable HTTP: https, without user, password and fragment, or http where the
+	// operator of the manager has allowed that. Only public addresses are reached, and addresses that the operator has
+	// allowed. Redirects are not followed.
 	URL *string `json:"url,omitempty"`
+	// serviceRef is a Service of the same namespace that is the server, instead of a url.
+	ServiceRef *ServiceReferenceApplyConfiguration `json:"serviceRef,omitempty"`
+	// caBundle is certificates that the server is trusted by, instead of those that the manager trusts.
+	CABundle *CABundleSourceApplyConfiguration `json:"caBundle,omitempty"`
 	// headers of every request to the server. Those of the protocol are reserved for the runtime.
 	Headers []HTTPHeaderApplyConfiguration `json:"headers,omitempty"`
 	// identity is None (default) or AgentToken: each request has an Authorization header with a token, signed by the
@@ -44,6 +49,22 @@ func MCPServerSpec() *MCPServerSpecApplyConfiguration {
 // If called multiple times, the URL field is set to the value of the last call.
 func (b *MCPServerSpecApplyConfiguration) WithURL(value string) *MCPServerSpecApplyConfiguration {
 	b.URL = &value
+	return b
+}
+
+// WithServiceRef sets the ServiceRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServiceRef field is set to the value of the last call.
+func (b *MCPServerSpecApplyConfiguration) WithServiceRef(value *ServiceReferenceApplyConfiguration) *MCPServerSpecApplyConfiguration {
+	b.ServiceRef = value
+	return b
+}
+
+// WithCABundle sets the CABundle field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CABundle field is set to the value of the last call.
+func (b *MCPServerSpecApplyConfiguration) WithCABundle(value *CABundleSourceApplyConfiguration) *MCPServerSpecApplyConfiguration {
+	b.CABundle = value
 	return b
 }
 

@@ -21,9 +21,9 @@ type MCPServerStatusApplyConfiguration struct {
 	ProtocolVersion *string `json:"protocolVersion,omitempty"`
 	// lastDiscoveryTime is the time of the last discovery that has succeeded.
 	LastDiscoveryTime *metav1.Time `json:"lastDiscoveryTime,omitempty"`
-	// discoveredConnection is the start of the SHA-256 of the url, the headers and the identity of the spec that the
-	// tools were discovered with. While it is not that of the spec, calls of the tools wait, and so do Turns before
-	// they begin.
+	// discoveredConnection is the start of the SHA-256 of the url or serviceRef, the headers, the identity and the
+	// caBundle of the spec that the tools were discovered with. While it is not that of the spec, calls of the tools
+	// wait, and so do Turns before they begin.
 	DiscoveredConnection *string `json:"discoveredConnection,omitempty"`
 	// discoveredTools are the tools of the server that are used, by name. Their definitions are in a Record that the
 	// MCPServer owns.

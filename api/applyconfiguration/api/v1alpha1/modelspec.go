@@ -17,10 +17,16 @@ type ModelSpecApplyConfiguration struct {
 	// model is the provider's name of the model. It is reported with every response. With provider Simulated it
 	// defaults to the name of this object; the other providers require it.
 	Model *string `json:"model,omitempty"`
-	// baseURL replaces the provider's own address: an https URL, up to the path under which the provider's API begins.
-	// The API key is sent there too. Only public addresses are reached, and addresses that the operator of the manager
-	// has allowed.
+	// baseURL replaces the provider's own address: an https URL, or an http URL where the operator of the manager has
+	// allowed that, up to the path under which the provider's API begins. The API key is sent there too. Only public
+	// addresses are reached, and addresses that the operator has allowed.
 	BaseURL *string `json:"baseURL,omitempty"`
+	// serviceRef is a Service of the same namespace that serves the model, instead of a baseURL: a model server in the
+	// cluster. Its path is that under which the provider's API begins. Default of the path: /v1 with provider OpenAI, and
+	// none with other providers.
+	ServiceRef *ServiceReferenceApplyConfiguration `json:"serviceRef,omitempty"`
+	// caBundle is certificates that the server is trusted by, instead of those that the manager trusts.
+	CABundle *CABundleSourceApplyConfiguration `json:"caBundle,omitempty"`
 	// api is the API by which the model is called, with provider OpenAI: Responses or ChatCompletions. Current models of
 	// OpenAI reason and call tools at once only with Responses; nothing is stored at the provider. Default: Responses at
 	// OpenAI's own address, unless parameters.stopSequences is set, and ChatCompletions with any other baseURL.
@@ -28,7 +34,8 @@ type ModelSpecApplyConfiguration struct {
 	// secretKeyRef is the Secret and key that hold the API key. It is read at every call, so that a new key takes
 	// effect at once. A user who writes the Model must be allowed to read that Secret, and the manager needs the role
 	// capstan-manager-secrets in the namespace. A Secret with the annotation capstan.dev/allowed-hosts is sent only to
-	// the hosts listed there.
+	// the hosts listed there, and over http only one that lists http://HOST:PORT. It may be left out with provider OpenAI
+	// and a baseURL or serviceRef whose server needs no key; no Authorization header is sent then.
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
 	// parameters control how the model generates.
 	Parameters *ModelParametersApplyConfiguration `json:"parameters,omitempty"`
@@ -81,6 +88,22 @@ func (b *ModelSpecApplyConfiguration) WithModel(value string) *ModelSpecApplyCon
 // If called multiple times, the BaseURL field is set to the value of the last call.
 func (b *ModelSpecApplyConfiguration) WithBaseURL(value string) *ModelSpecApplyConfiguration {
 	b.BaseURL = &value
+	return b
+}
+
+// WithServiceRef sets the ServiceRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServiceRef field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithServiceRef(value *ServiceReferenceApplyConfiguration) *ModelSpecApplyConfiguration {
+	b.ServiceRef = value
+	return b
+}
+
+// WithCABundle sets the CABundle field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CABundle field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithCABundle(value *CABundleSourceApplyConfiguration) *ModelSpecApplyConfiguration {
+	b.CABundle = value
 	return b
 }
 

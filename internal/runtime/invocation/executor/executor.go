@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/trust"
 )
 
 // Executor carries out the calls of one v1alpha1.ToolExecutor.
@@ -48,6 +49,8 @@ type Process struct {
 	Clients *mcp.Clients
 	// Secrets reads the Secrets that tools refer to.
 	Secrets credential.Reader
+	// ConfigMaps reads the ConfigMaps with the certificates of servers.
+	ConfigMaps trust.ConfigMapReader
 	// Identity signs the identity tokens of agents; nil where none are signed.
 	Identity *identity.Signer
 	// Records has the stores of Sessions; nil for none.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/destination"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 )
@@ -20,7 +21,7 @@ func (p Process) Identify(
 		return nil, nil
 	}
 	subject.Namespace, subject.MCPServer = server.Namespace, server.Name
-	url := server.Spec.URL
+	url, _ := destination.Of(server.Namespace, server.Spec.URL, server.Spec.ServiceRef)
 	reach.About = subject.String()
 	reach.Token = func(ctx context.Context) (string, error) { return p.Identity.Token(ctx, subject, url) }
 	_, err := reach.Token(ctx)

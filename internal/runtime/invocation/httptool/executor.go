@@ -26,6 +26,10 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	if err != nil {
 		return executor.Work{}, err
 	}
+	trusted, err := p.AwaitTrust(ctx, c, spec.HTTP.CABundle)
+	if err != nil {
+		return executor.Work{}, err
+	}
 	request, refused := httpcall.Build(httpcall.Params{
 		Turn:        c.Turn.UID,
 		Call:        c.Call,
@@ -33,6 +37,8 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		Arguments:   c.Arguments,
 		TraceParent: c.TraceParent,
 		Secrets:     secrets,
+		Namespace:   c.Session.Namespace,
+		Roots:       trusted.Roots,
 		Permits:     c.Network.Permits,
 		KeepsOutput: c.KeepsOutput,
 	})
@@ -60,5 +66,8 @@ func (Executor) MissingSecret(
 		return nil, nil
 	}
 	_, missing, err := p.ReadSecrets(ctx, namespace, d.Name, spec.HTTP.Headers, credential.OfTool)
+	if missing == nil && err == nil {
+		_, missing, err = p.ReadTrust(ctx, namespace, d.Name, spec.HTTP.CABundle)
+	}
 	return missing, err
 }

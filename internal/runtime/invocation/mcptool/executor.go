@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
+	"github.com/capstan-dev/capstan/internal/runtime/destination"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
@@ -30,7 +31,7 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	if remote == nil {
 		return executor.Changed(c.Call, httpcall.Abandoned()), nil
 	}
-	if err := unlessClaimed(ctx, c, undiscovered(c.Call.Name, remote)); err != nil {
+	if err := executor.UnlessClaimed(ctx, c, undiscovered(c.Call.Name, remote)); err != nil {
 		return executor.Work{}, err
 	}
 	spec := remote.Server.Spec
@@ -38,17 +39,23 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	if err != nil {
 		return executor.Work{}, err
 	}
-	plain, secret, why := credential.Headers(spec.Headers, secrets, spec.URL)
+	trusted, err := p.AwaitTrust(ctx, c, spec.CABundle)
+	if err != nil {
+		return executor.Work{}, err
+	}
+	url, route := destination.Of(remote.Server.Namespace, spec.URL, spec.ServiceRef)
+	plain, secret, why := credential.Headers(spec.Headers, secrets, url)
 	if why != "" {
 		refused := httpcall.NotSent(c.Call, v1alpha1.ToolCallReasonSecretUnusable, why)
 		return executor.Work{Refused: &refused, Abandoned: httpcall.Abandoned()}, nil
 	}
-	server := mcp.Server{URL: spec.URL, Header: plain, Secret: secret}
+	route.Roots = trusted.Roots
+	server := mcp.Server{URL: url, Route: route, Trust: trusted.Digest, Header: plain, Secret: secret}
 	missing, err := p.Identify(ctx, &server, remote.Server, identity.Subject{
 		Agent: c.Agent, Harness: c.Harness, Session: c.Session.Name, SessionUID: c.Session.UID,
 	}, c.Call.Name)
 	if err == nil {
-		err = unlessClaimed(ctx, c, missing)
+		err = executor.UnlessClaimed(ctx, c, missing)
 	}
 	if err != nil {
 		return executor.Work{}, err
@@ -87,22 +94,6 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	return work, nil
 }
 
-// unlessClaimed returns what a call waits for as an error, if there is anything and the call is not claimed.
-func unlessClaimed(ctx context.Context, c executor.Call, missing *act.MissingSecret) error {
-	if missing == nil {
-		return nil
-	}
-	claimed, err := c.Claimed(ctx)
-	switch {
-	case err != nil:
-		return fmt.Errorf("looking for the claim of call %s: %w", c.Call.ID, err)
-	case claimed:
-		return nil
-	default:
-		return missing
-	}
-}
-
 // undiscovered returns what a call waits for if its tool was not discovered where the call would go; nil otherwise.
 func undiscovered(name string, remote *definition.Remote) *act.MissingSecret {
 	if remote.Current() {
@@ -125,7 +116,11 @@ func (Executor) MissingSecret(
 	if missing := undiscovered(d.Name, remote); missing != nil {
 		return missing, nil
 	}
-	_, missing, err := p.ReadSecrets(ctx, namespace, d.Name, remote.Server.Spec.Headers, credential.OfMCPServer)
+	spec := remote.Server.Spec
+	_, missing, err := p.ReadSecrets(ctx, namespace, d.Name, spec.Headers, credential.OfMCPServer)
+	if missing == nil && err == nil {
+		_, missing, err = p.ReadTrust(ctx, namespace, d.Name, spec.CABundle)
+	}
 	if missing != nil || err != nil || definition.ConnectionLeftOut(remote.Server) {
 		return missing, err
 	}

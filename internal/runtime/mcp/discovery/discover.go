@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
+	"github.com/capstan-dev/capstan/internal/runtime/destination"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
@@ -17,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/readiness"
+	"github.com/capstan-dev/capstan/internal/runtime/trust"
 )
 
 // maxDuration is how long a discovery may take.
@@ -28,6 +30,8 @@ type Discoverer struct {
 	Egress *egress.Client
 	// Secrets reads the Secrets for their headers.
 	Secrets credential.Reader
+	// ConfigMaps reads the ConfigMaps with the certificates of servers.
+	ConfigMaps trust.ConfigMapReader
 	// Schemas checks the schemas of tools.
 	Schemas readiness.SchemaChecker
 	// Listeners listen to the servers that send notices of changes; nil for none.
@@ -98,21 +102,32 @@ func Subject(server *v1alpha1.MCPServer) mcp.Subject {
 // reach returns how a server is reached, or the finding that it cannot be.
 func (d Discoverer) reach(ctx context.Context, server *v1alpha1.MCPServer) (*mcp.Server, *Finding, error) {
 	spec := server.Spec
-	process := executor.Process{Secrets: d.Secrets, Account: d.Account, Identity: d.Identity}
+	process := executor.Process{
+		Secrets: d.Secrets, ConfigMaps: d.ConfigMaps, Account: d.Account, Identity: d.Identity,
+	}
 	secrets, missing, err := process.ReadSecrets(ctx, server.Namespace, server.Name, spec.Headers, credential.OfMCPServer)
+	if err != nil {
+		return nil, nil, err
+	}
+	var trusted trust.Bundle
+	if missing == nil {
+		trusted, missing, err = process.ReadTrust(ctx, server.Namespace, server.Name, spec.CABundle)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	if missing != nil {
 		return nil, &Finding{Reason: missing.Reason, Message: missing.Problem + "."}, nil
 	}
-	plain, secret, why := credential.Headers(spec.Headers, secrets, spec.URL)
+	url, route := destination.Of(server.Namespace, spec.URL, spec.ServiceRef)
+	route.Roots = trusted.Roots
+	plain, secret, why := credential.Headers(spec.Headers, secrets, url)
 	if why != "" {
 		return nil, &Finding{
 			Reason: v1alpha1.ReasonSecretUnusable, Message: "The server cannot be asked: " + why + ".",
 		}, nil
 	}
-	reach := &mcp.Server{URL: spec.URL, Header: plain, Secret: secret}
+	reach := &mcp.Server{URL: url, Route: route, Trust: trusted.Digest, Header: plain, Secret: secret}
 	missing, err = process.Identify(ctx, reach, server, identity.Subject{}, server.Name)
 	if err != nil {
 		return nil, nil, err

@@ -32,7 +32,7 @@ func All() model.Registry {
 
 // options are those of a Model's driver. Without parameters, the provider's defaults apply.
 func options(m *v1alpha1.Model, access model.Access) provider.Options {
-	o := provider.Options{HTTP: access.HTTP, BaseURL: m.Spec.BaseURL, Key: access.Key}
+	o := provider.Options{HTTP: access.HTTP, BaseURL: model.BaseURL(m), Key: access.Key}
 	if m.Spec.Parameters != nil {
 		o.Parameters = *m.Spec.Parameters
 	}

@@ -58,7 +58,7 @@ func settings(o Options) (*driver, []option.RequestOption, error) {
 	if o.HTTP == nil {
 		return nil, nil, errors.New("creating the OpenAI driver: missing HTTP client")
 	}
-	if o.Key == "" {
+	if o.Key == "" && o.BaseURL == "" {
 		return nil, nil, errors.New("creating the OpenAI driver: missing API key")
 	}
 	base := o.BaseURL
@@ -75,10 +75,12 @@ func settings(o Options) (*driver, []option.RequestOption, error) {
 	}
 	options := []option.RequestOption{
 		option.WithBaseURL(strings.TrimSuffix(base, "/") + "/"),
-		option.WithAPIKey(o.Key),
 		option.WithHTTPClient(provider.Client(o.HTTP)),
 		option.WithMaxRetries(0),
 		option.WithMiddleware(withoutNullErrors),
+	}
+	if o.Key != "" {
+		options = append(options, option.WithAPIKey(o.Key))
 	}
 	return &driver{
 		parameters: o.Parameters,

@@ -155,6 +155,16 @@ func connectionDigest(spec *v1alpha1.MCPServerSpec) string {
 	if spec.Identity == v1alpha1.MCPIdentityAgentToken {
 		parts = append(parts, string(spec.Identity))
 	}
+	if spec.ServiceRef != nil || spec.CABundle != nil {
+		reach, err := json.Marshal(struct {
+			Service  *v1alpha1.ServiceReference
+			CABundle *v1alpha1.CABundleSource
+		}{spec.ServiceRef, spec.CABundle})
+		if err != nil {
+			return ""
+		}
+		parts = append(parts, string(reach))
+	}
 	return tool.Hash(parts...)[:digestDigits]
 }
 

@@ -1,6 +1,7 @@
 package httpcall
 
 import (
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
+	"github.com/capstan-dev/capstan/internal/runtime/destination"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
@@ -48,6 +50,9 @@ type Params struct {
 	TraceParent string
 	// Secrets are the current Secrets that the headers refer to, by name. Missing ones are omitted.
 	Secrets map[string]*corev1.Secret
+	// Namespace of the Tool, and Roots the certificates that its server is trusted by; nil for those of the manager.
+	Namespace string
+	Roots     *x509.CertPool
 	// Permits applies the network access list to a URL.
 	Permits func(*url.URL) bool
 	// KeepsOutput reports whether a response that is longer than a result is of use.
@@ -59,9 +64,12 @@ type Params struct {
 func Build(p Params) (egress.Request, *tool.Outcome) {
 	definition.MustBeWhole(p.Tool)
 	spec := p.Tool.HTTP
+	base, route := destination.Of(p.Namespace, spec.URL, spec.ServiceRef)
+	route.Roots = p.Roots
 	r := egress.Request{
 		Method:  string(methodOf(spec)),
-		URL:     spec.URL,
+		URL:     base,
+		Route:   route,
 		Header:  http.Header{},
 		MaxBody: tool.MaxResultBytes + MaxHeaderBytes,
 		Permits: p.Permits,
@@ -72,7 +80,7 @@ func Build(p Params) (egress.Request, *tool.Outcome) {
 	r.Timeout = executors.Named(v1alpha1.ToolExecutorHTTP).TimeoutOf(p.Call, p.Tool)
 	if argumentsOf(spec) == v1alpha1.HTTPArgumentsQuery {
 		var refused *tool.Outcome
-		if r.URL, refused = withQuery(p); refused != nil {
+		if r.URL, refused = withQuery(base, p); refused != nil {
 			return r, refused
 		}
 	} else {
@@ -127,12 +135,12 @@ func addHeaders(r *egress.Request, p Params) *tool.Outcome {
 }
 
 // withQuery is the URL with the arguments as parameters, in the order of their names.
-func withQuery(p Params) (string, *tool.Outcome) {
+func withQuery(base string, p Params) (string, *tool.Outcome) {
 	refuse := func(reason, format string, args ...any) (string, *tool.Outcome) {
 		refused := NotSent(p.Call, reason, fmt.Sprintf(format, args...))
 		return "", &refused
 	}
-	u, err := url.Parse(p.Tool.HTTP.URL)
+	u, err := url.Parse(base)
 	if err != nil {
 		return refuse(v1alpha1.ToolCallReasonInvalidRequest, "its url is invalid")
 	}

@@ -1,0 +1,55 @@
+package credential
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+)
+
+const (
+	plainPrefix     = "http://"
+	encryptedPrefix = "https://"
+)
+
+// BoundElsewhere returns why a Secret is not sent to a URL: it is bound to other hosts, or the request is not encrypted
+// and the Secret is not bound to just that. Empty if it may be sent.
+func BoundElsewhere(secret *corev1.Secret, to *url.URL) (why string) {
+	listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]
+	plain := strings.EqualFold(to.Scheme, "http")
+	switch {
+	case !bound && !plain, bound && isListed(listed, to, plain):
+		return ""
+	case plain:
+		return fmt.Sprintf(
+			"Secret %q is sent over plain HTTP only if its annotation %s lists %s%s: add it there, or use HTTPS",
+			secret.Name,
+			v1alpha1.AnnotationAllowedHosts,
+			plainPrefix,
+			egress.Place(to),
+		)
+	default:
+		return fmt.Sprintf("Secret %q is bound to hosts by %s, which does not list %s: add it there, or use another Secret",
+			secret.Name, v1alpha1.AnnotationAllowedHosts, to.Host)
+	}
+}
+
+// isListed reports whether a list of hosts has that of a URL. Hosts without a scheme are those of HTTPS.
+func isListed(list string, to *url.URL, plain bool) bool {
+	var hosts []string
+	for entry := range strings.SplitSeq(strings.ToLower(list), ",") {
+		entry = strings.TrimSpace(entry)
+		host, isPlain := strings.CutPrefix(entry, plainPrefix)
+		switch {
+		case isPlain && plain:
+			hosts = append(hosts, host, host+":80")
+		case !isPlain && !plain:
+			hosts = append(hosts, strings.TrimPrefix(entry, encryptedPrefix))
+		}
+	}
+	return egress.Listed(hosts, to)
+}
