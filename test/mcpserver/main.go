@@ -1,6 +1,6 @@
 // Command mcpserver is a server of the Model Context Protocol for tests on a real cluster: the SDK's own, or for tasks,
 // which the SDK does not have, that of package site. It prints the messages that it exchanges with its clients as JSON,
-// one a line.
+// one a line. With another personality it is a server in the shape of Ollama or vLLM, without encryption.
 package main
 
 import (
@@ -13,16 +13,29 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/testing/mcpwire"
+	"github.com/capstan-dev/capstan/internal/testing/modelserver"
 	"github.com/capstan-dev/capstan/internal/testing/site"
 )
 
 func main() {
 	generation := flag.String("generation", string(site.Stateless), "stateful or stateless")
-	personality := flag.String("personality", "plain", "which tools there are: plain, asking, changing, lying or tasks")
+	personality := flag.String(
+		"personality",
+		"plain",
+		"which tools there are: plain, asking, changing, lying or tasks; or ollama or vllm",
+	)
 	listen := flag.String("listen", ":8443", "address to listen on")
 	certificate := flag.String("certificate", "/tls/tls.crt", "file with the certificate")
 	key := flag.String("key", "/tls/tls.key", "file with its key")
 	flag.Parse()
+	if models := newModels(*personality); models != nil {
+		logged := func(w http.ResponseWriter, r *http.Request) {
+			fmt.Println(r.Method, r.URL.Path)
+			models.ServeHTTP(w, r)
+		}
+		server := &http.Server{Addr: *listen, Handler: http.HandlerFunc(logged), ReadHeaderTimeout: time.Minute}
+		log.Fatal(server.ListenAndServe())
+	}
 	handler, err := newHandler(site.Generation(*generation), *personality)
 	if err != nil {
 		log.Fatal(err)
@@ -38,6 +51,17 @@ func main() {
 	served.HandleFunc("/healthz", site.Fine)
 	server := &http.Server{Addr: *listen, Handler: served, ReadHeaderTimeout: time.Minute}
 	log.Fatal(server.ListenAndServeTLS(*certificate, *key))
+}
+
+// newModels returns the server of models of a personality; nil for one with tools.
+func newModels(personality string) http.Handler {
+	switch personality {
+	case "ollama":
+		return modelserver.Ollama("qwen3:8b")
+	case "vllm":
+		return modelserver.VLLM("token-abc123", true, "Qwen/Qwen3-8B")
+	}
+	return nil
 }
 
 // newHandler returns the server of a personality.
