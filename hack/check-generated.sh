@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-generated=(api/v1alpha1/zz_generated.deepcopy.go api/applyconfiguration config/crd/bases config/rbac/role.yaml config/argocd/argocd-cm.yaml dist docs/conformance.md docs/flags.md docs/cli.md)
+generated=(api/v1alpha1/zz_generated.deepcopy.go api/applyconfiguration config/crd/bases config/rbac/role.yaml config/argocd/argocd-cm.yaml dist charts/capstan docs/conformance.md docs/flags.md docs/cli.md)
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 for path in "${generated[@]}"; do

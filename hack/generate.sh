@@ -64,7 +64,7 @@ manifests() {
 }
 
 dist() {
-  echo "==> generating dist and the health checks of Argo CD"
+  echo "==> generating dist, the chart and the health checks of Argo CD"
   go -C hack/dist run . -root ../..
 }
 

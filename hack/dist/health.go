@@ -43,7 +43,7 @@ func healthChecks(root string, files map[string][]byte) error {
 			"  resource.customizations.health.%s_%s: |\n%s",
 			d.Spec.Group,
 			d.Spec.Names.Kind,
-			indent(string(script), "    "),
+			indentBy(string(script), "    "),
 		)
 	}
 	files["config/argocd/argocd-cm.yaml"] = out.Bytes()

@@ -1,6 +1,6 @@
-// Command dist makes the files for users without the source tree: dist/install.yaml, dist/schemas for kubeconform,
-// and the health checks of Argo CD as a patch of its ConfigMap. A file is only written when it changes. It is a module
-// of its own, so that kustomize stays out of the product's dependencies.
+// Command dist makes the files for users without the source tree: dist/install.yaml, dist/schemas for kubeconform, the
+// Helm chart, and the health checks of Argo CD as a patch of its ConfigMap. A file is only written when it changes. It
+// is a module of its own, so that kustomize stays out of the product's dependencies.
 package main
 
 import (
@@ -45,7 +45,8 @@ func run(root string, progress io.Writer) error {
 // generate returns the content of every file, by its path in the repository.
 func generate(root string) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for _, make := range []func(root string, files map[string][]byte) error{installManifest, schemas, healthChecks} {
+	makers := []func(root string, files map[string][]byte) error{installManifest, schemas, healthChecks, chart}
+	for _, make := range makers {
 		if err := make(root, files); err != nil {
 			return nil, err
 		}
@@ -67,27 +68,54 @@ func replace(path string, content []byte) (changed bool, err error) {
 	return true, nil
 }
 
-// removeStale removes the schemas of kinds that no longer exist.
+// removeStale removes the schemas of kinds that no longer exist, and templates of the chart that are no longer made.
 func removeStale(root string, files map[string][]byte, progress io.Writer) error {
-	present, err := filepath.Glob(filepath.Join(root, schemaFolder, "*.json"))
+	present, err := generatedFiles(root)
 	if err != nil {
-		return fmt.Errorf("listing the schemas: %w", err)
+		return err
 	}
-	for _, path := range present {
-		name := schemaFolder + "/" + filepath.Base(path)
+	for _, name := range present {
 		if _, made := files[name]; made {
 			continue
 		}
-		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("removing a schema of no kind: %w", err)
+		if err := os.Remove(filepath.Join(root, name)); err != nil {
+			return fmt.Errorf("removing a file that is no longer generated: %w", err)
 		}
 		_, _ = fmt.Fprintf(progress, "    removed %s\n", name)
 	}
 	return nil
 }
 
-// indent puts spaces before each line that is not empty.
-func indent(text, by string) string {
+// generatedFiles lists the files of the folders in which the files that are made differ from time to time.
+func generatedFiles(root string) ([]string, error) {
+	present, err := filepath.Glob(filepath.Join(root, schemaFolder, "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("listing the schemas: %w", err)
+	}
+	templates, err := filepath.Glob(filepath.Join(root, chartFolder, "templates", "*.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("listing the templates: %w", err)
+	}
+	for _, path := range templates {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading a template: %w", err)
+		}
+		if bytes.HasPrefix(content, []byte(generatedNotice)) {
+			present = append(present, path)
+		}
+	}
+	for i, path := range present {
+		if present[i], err = filepath.Rel(root, path); err != nil {
+			return nil, err
+		}
+		present[i] = filepath.ToSlash(present[i])
+	}
+	return present, nil
+}
+
+// indentBy puts spaces before each line that is not empty.
+func indentBy(text, by string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		if strings.TrimSpace(line) != "" {

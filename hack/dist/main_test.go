@@ -59,8 +59,12 @@ func TestRunWritesWhatIsMissingAndTakesAwayWhatIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale := filepath.Join(copied, schemaFolder, "gone_v1.json")
-	if _, err := replace(stale, []byte("{}")); err != nil {
-		t.Fatal(err)
+	staleTemplate := filepath.Join(copied, chartFolder, "templates", "gone.yaml")
+	written := filepath.Join(copied, chartFolder, "templates", "by_hand.yaml")
+	for path, content := range map[string]string{stale: "{}", staleTemplate: generatedNotice, written: "{{- if false }}"} {
+		if _, err := replace(path, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var output strings.Builder
 	if err := run(copied, &output); err != nil {
@@ -69,8 +73,15 @@ func TestRunWritesWhatIsMissingAndTakesAwayWhatIsStale(t *testing.T) {
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
 		t.Errorf("%s is still there: %v", stale, err)
 	}
+	if _, err := os.Stat(staleTemplate); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", staleTemplate, err)
+	}
+	if _, err := os.Stat(written); err != nil {
+		t.Errorf("a template that is written by hand is gone: %v", err)
+	}
 	for _, want := range []string{
-		"dist/install.yaml\n", "dist/schemas/turn_v1alpha1.json\n", "removed dist/schemas/gone_v1.json\n",
+		"dist/install.yaml\n", "dist/schemas/turn_v1alpha1.json\n", "charts/capstan/templates/policies.yaml\n",
+		"removed dist/schemas/gone_v1.json\n",
 	} {
 		if !strings.Contains(output.String(), want) {
 			t.Errorf("printed %q, not %q", output.String(), want)
