@@ -25,7 +25,7 @@ IMAGES ?=
 TURNS_PROCS ?= 4
 
 # Separate Go modules, so that the product does not require their dependencies.
-modules = hack/cluster hack/dist test/gitops/argocd
+modules = hack/cluster hack/dist hack/release test/gitops/argocd
 # Separate modules that use only public packages, as users' modules do.
 examples = examples/testing
 
@@ -78,7 +78,7 @@ manifests: ## Generate the CustomResourceDefinitions and the manager's role.
 	@hack/generate.sh manifests
 
 .PHONY: dist
-dist: ## Generate dist (install.yaml, JSON schemas) and the health checks of Argo CD.
+dist: ## Generate dist (install.yaml, JSON schemas), the Helm chart and the health checks of Argo CD.
 	@hack/generate.sh dist
 
 .PHONY: docs
@@ -221,6 +221,21 @@ demo: ## Bring up a cluster, deploy Capstan and run a first Turn.
 demo-down: ## Remove what `make demo` created.
 	@hack/demo-down.sh
 
+##@ Releases
+
+# What to release, and how. The default version is that of git's tags, the default base distroless/static.
+REGISTRY ?=
+VERSION ?=
+BASE ?=
+PLATFORMS ?=
+RELEASE_OUT ?= bin/release
+release_flags = -registry "$(REGISTRY)" -out "$(abspath $(RELEASE_OUT))" $(if $(VERSION),-version "$(VERSION)") \
+	$(if $(BASE),-base "$(BASE)") $(if $(PLATFORMS),-platforms "$(PLATFORMS)")
+
+.PHONY: release
+release: ## Push images and chart to REGISTRY, and write install.yaml and the other files of a release into bin/release. VERSION, BASE (an image, or scratch) and PLATFORMS may be set.
+	@CGO_ENABLED=0 go -C hack/release run . $(release_flags)
+
 ##@ The cluster of your kubeconfig
 
 .PHONY: run
@@ -236,7 +251,7 @@ uninstall: ## Remove the CustomResourceDefinitions, and with them every object o
 	@KUBECTL=$(kubectl) hack/undeploy.sh --definitions-only
 
 .PHONY: deploy
-deploy: ## Install Capstan.
+deploy: ## Install Capstan from config/default, on a cluster whose nodes have the images of `make images`.
 	@$(kubectl) apply --server-side -k config/default
 
 .PHONY: undeploy
