@@ -18,7 +18,10 @@ const installHeader = `# Capstan: the kinds, the manager and its account.
 
 // installManifest makes dist/install.yaml: config/default as one file.
 func installManifest(root string, files map[string][]byte) error {
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
+	// kubectl apply -f creates objects in the order of the file, so the namespace comes before what is in it.
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionLegacy
+	resources, err := krusty.MakeKustomizer(options).
 		Run(filesys.MakeFsOnDisk(), filepath.Join(root, "config", "default"))
 	if err != nil {
 		return fmt.Errorf("building config/default: %w", err)

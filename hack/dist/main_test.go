@@ -93,6 +93,17 @@ func TestRunWritesWhatIsMissingAndTakesAwayWhatIsStale(t *testing.T) {
 	}
 }
 
+func TestTheNamespaceComesBeforeWhatIsInIt(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root, "dist", "install.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, first := strings.Index(string(content), "\nkind: Namespace\n"), strings.Index(string(content), "\n  namespace: ")
+	if own < 0 || first < own {
+		t.Errorf("the namespace is at byte %d, the first object in it at %d", own, first)
+	}
+}
+
 func TestKubeconformAcceptsTheSamples(t *testing.T) {
 	validate := conform(t)
 	seen := map[string]int{}
