@@ -150,8 +150,9 @@ var _ = Describe("A Secret for a Service", func() {
 		for url, place := range map[string]string{
 			"http://models.example.org/v1": "", "http://models.example.org:80": "",
 			"http://models.example.org:8080": "http://models.example.org:8080",
-			"http://api.example.org:8080":    "http://api.example.org:8080", "https://models.example.org": "models.example.org:443",
-			"https://api.example.org:8080": "",
+			"http://api.example.org:8080":    "http://api.example.org:8080",
+			"https://models.example.org":     "models.example.org:443",
+			"https://api.example.org:8080":   "",
 		} {
 			model := newRealModel("model", "plain-url")
 			model.Spec.BaseURL = url
