@@ -15,10 +15,17 @@ import (
 // root is the repository, as seen from this directory.
 const root = ".."
 
-// sdks are modules that only the drivers of real model providers need.
+// sdks are modules that only the drivers of real model providers need, or only the manager's export of traces.
 var sdks = []string{
-	"github.com/openai/openai-go", "github.com/anthropics/anthropic-sdk-go", "google.golang.org/genai",
-	"google.golang.org/grpc", "github.com/google/s2a-go", "cloud.google.com/go", "go.opencensus.io",
+	"github.com/openai/openai-go",
+	"github.com/anthropics/anthropic-sdk-go",
+	"google.golang.org/genai",
+	"google.golang.org/grpc",
+	"go.opentelemetry.io/otel/sdk",
+	"go.opentelemetry.io/otel/exporters",
+	"github.com/google/s2a-go",
+	"cloud.google.com/go",
+	"go.opencensus.io",
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers",
 }
 

@@ -31,6 +31,7 @@ import (
 	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
+	"github.com/capstan-dev/capstan/internal/runtime/trace"
 )
 
 // Options are the settings of a Kit. The zero value is usable: every tool call then succeeds with the empty result.
@@ -69,6 +70,9 @@ type Options struct {
 	// OnLiveEvent is called with the events of Turns that no journal has, such as tool.progress, and must return at once.
 	// Default: no such events are made.
 	OnLiveEvent func(LiveEvent)
+	// OnSpan is called with the spans of Turns, as the manager exports them, and must return at once. Default: no spans
+	// are made.
+	OnSpan func(Span)
 	// IdentityNamespace has the Secret and the ConfigMap capstan-identity-keys, with which the tokens of MCPServers with
 	// the identity AgentToken are signed. Empty: none are signed.
 	IdentityNamespace string
@@ -177,6 +181,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		Scripts:        bash.InProcess{},
 		Identity:       o.signer(mgr),
 		Live:           o.live(),
+		Traces:         o.traces(),
 		Clock:          o.Clock.Now,
 		Jumps: func(lookAgain func(context.Context) error) {
 			// It fails if the kit has been stopped, and then there is no waiter any more.
@@ -203,6 +208,17 @@ func (o Options) live() live.Sink {
 		return nil
 	}
 	return live.Func(o.OnLiveEvent)
+}
+
+// Span is a span of the trace of a Turn.
+type Span = trace.Span
+
+// traces returns what receives the spans; nil for nothing.
+func (o Options) traces() trace.Sink {
+	if o.OnSpan == nil {
+		return nil
+	}
+	return trace.Func(o.OnSpan)
 }
 
 // signer signs identity tokens; nil for none.

@@ -60,6 +60,7 @@ type TurnControls struct {
 // +kubebuilder:validation:XValidation:rule="self.?activeDeadlineSeconds == oldSelf.?activeDeadlineSeconds",message="activeDeadlineSeconds cannot be changed. Set desiredState to Cancelled to end the Turn now."
 // +kubebuilder:validation:XValidation:rule="has(self.waitTimeout) == has(oldSelf.waitTimeout) && (!has(self.waitTimeout) || self.waitTimeout == oldSelf.waitTimeout)",message="waitTimeout cannot be changed. Set desiredState to Cancelled to end the Turn now."
 // +kubebuilder:validation:XValidation:rule="oldSelf.?desiredState.orValue('unset') != 'Cancelled' || self.?desiredState.orValue('unset') == 'Cancelled'",message="a cancelled Turn cannot run again. Create a Turn with a new name."
+// +kubebuilder:validation:XValidation:rule="has(self.traceParent) == has(oldSelf.traceParent) && (!has(self.traceParent) || self.traceParent == oldSelf.traceParent)",message="traceParent cannot be changed. Create a Turn with a new name."
 // +kubebuilder:validation:XValidation:rule="has(self.origin) == has(oldSelf.origin) && (!has(self.origin) || self.origin == oldSelf.origin)",message="origin cannot be changed."
 // +kubebuilder:validation:XValidation:rule="!self.?suspend.orValue(false) || self.delivery != 'Steer'",message="a message with delivery Steer cannot be suspended. Use delivery Queue, or send it when it is due."
 type TurnSpec struct {
@@ -107,6 +108,16 @@ type TurnSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	SubmittedBy string `json:"submittedBy,omitempty"`
+
+	// traceParent is the W3C trace context that the trace of the Turn continues, as in the header traceparent, such as
+	// 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01. With the flags 00 no spans of the Turn are exported. It has
+	// no effect on a message that is steered into another Turn. Default: the Turn has a trace of its own, whose id is the
+	// UID of the Turn without hyphens.
+	// +optional
+	// +kubebuilder:validation:MaxLength=55
+	// +kubebuilder:validation:Pattern=`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('00-00000000000000000000000000000000') && !self.contains('-0000000000000000-')",message="a trace id or a span id of zeros is invalid. Leave traceParent out to start a new trace."
+	TraceParent string `json:"traceParent,omitempty"`
 
 	// origin is why the manager has created the Turn. Only the manager sets it.
 	// +optional

@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/live"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/trace"
 )
 
 // Object is an object that Turns run with, or a Turn: one of the kinds of package v1alpha1.
@@ -47,6 +48,7 @@ type builder struct {
 	services       services
 	identity       *identity.Signer
 	live           live.Sink
+	traces         trace.Sink
 	withoutPauses  bool
 	defaultSession string
 	log            *slog.Logger
@@ -272,6 +274,21 @@ func WithLiveEvents(receive func(session string, e Event)) Option {
 			return errors.New("WithLiveEvents: missing function")
 		}
 		b.live = live.Func(func(e live.Event) { receive(e.Session.Name, e.Event) })
+		return nil
+	}
+}
+
+// Span is a span of the trace of a Turn.
+type Span = trace.Span
+
+// WithSpans calls a function with the spans of Turns, as the manager exports them. The function is called from several
+// goroutines at once, and must return at once. Default: no spans are made.
+func WithSpans(receive func(Span)) Option {
+	return func(b *builder) error {
+		if receive == nil {
+			return errors.New("WithSpans: missing function")
+		}
+		b.traces = trace.Func(receive)
 		return nil
 	}
 }

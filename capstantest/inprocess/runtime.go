@@ -218,6 +218,7 @@ func (b *builder) newSteps() (*step.Runner, error) {
 			},
 		},
 		Validator: inputschema.NewValidator(),
+		Traces:    b.traces,
 		Hooks:     hooks,
 		Hooked: func(ctx context.Context, t turnstate.Turn) (bool, error) {
 			session := b.objects.Session(t.Session.Name)

@@ -119,6 +119,11 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	o.controllers.Identity = signer(mgr, o.issuer)
+	flush, err := o.trace(ctx)
+	if err != nil {
+		return err
+	}
+	defer flush()
 	if err := controller.Setup(ctx, mgr, o.controllers); err != nil {
 		return err
 	}

@@ -52,6 +52,7 @@ type options struct {
 	scripts        int
 	issuer         string
 	egressConfig   string
+	traceContent   bool
 	// memory is what the process may use; 0 for no limit.
 	memory int64
 }
@@ -108,6 +109,9 @@ func (o *options) bindServing(flags *flag.FlagSet) {
 			"generate a self-signed certificate at every start.")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
 		"Bind the liveness and readiness probes to this address.")
+	flags.BoolVar(&o.traceContent, "trace-content", false,
+		"Export the texts of users, models and tools with traces, each cut at 8 KiB. They may have personal data and "+
+			"secrets. Default: false.")
 	flags.BoolVar(&o.leaderElect, "leader-elect", false,
 		"Enable leader election, so that only one manager is active at a time.")
 	flags.Func(

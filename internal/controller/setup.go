@@ -54,6 +54,7 @@ import (
 	limits "github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
+	"github.com/capstan-dev/capstan/internal/runtime/trace"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -131,6 +132,8 @@ type Options struct {
 	Egress *egress.Client
 	// Scripts runs hooks that are scripts. Default: none can run.
 	Scripts bash.Processes
+	// Traces exports the spans of Turns. Default: none are exported.
+	Traces trace.Sink
 	// Live receives the events of Turns that no journal has. Default: none are made.
 	Live live.Sink
 	// Identity signs the tokens by which MCPServers recognize agents. Default: none are signed.
@@ -253,6 +256,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		o.Jumps(enqueueAll(mgr.GetClient(), turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes,
 			tasks.Wakes))
 	}
+	retracer, err := turn.AddRetracer(mgr, steps, o.Clock)
+	if err != nil {
+		return err
+	}
 	sessions := &session.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Activities: sessionActivities,
 		Clock: o.Clock, Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog, Tasks: tasks,
@@ -266,6 +273,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return (&turn.Reconciler{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Clock: o.Clock,
 				Activities: activities, Turns: turns, Admitted: sessions.Admitted, Progress: o.Progress, Wakes: turnWakes,
+				Traces:  retracer,
 				Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
 				Logs:    o.Logs, Launcher: o.Launcher, Policies: o.Policies, JobRetention: o.JobRetention, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)
@@ -454,8 +462,10 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner
 		},
 		Options: modelcall.Options{
 			Models: o.Models, CallLimit: o.ModelCallLimit, OnFirstToken: turn.ObserveFirstToken,
+			OnCall: turn.ObserveModelCall,
 		},
 		Validator: v,
+		Traces:    o.Traces,
 		Hooks:     hooks,
 		SubAgents: o.SubAgents,
 		Hooked:    turn.Hooked(mgr.GetClient()),

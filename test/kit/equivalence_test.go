@@ -83,6 +83,8 @@ var _ = Describe("A Turn in process", func() {
 			Expect(inProcess.data).To(Equal(inCluster.data))
 			Expect(inProcess.messages).To(Equal(inCluster.messages))
 			Expect(inProcess.hooks).To(Equal(inCluster.hooks))
+			Expect(inProcess.spans).To(Equal(inCluster.spans))
+			Expect(inCluster.spans).NotTo(BeEmpty())
 			Expect(inCluster.status["succeeded"]).To(HaveSuffix(" " + s.ends))
 		})
 	}
@@ -140,6 +142,8 @@ type course struct {
 	data, messages []string
 	// hooks are those that have changed something or have failed.
 	hooks []string
+	// spans are those of the Turn.
+	spans []string
 }
 
 // goThrough does what others do in a scenario, and returns the statuses of the Turn before. begun is closed when a tool
@@ -222,7 +226,11 @@ func inCluster(ctx context.Context, s scenario, prompt, namespace string) course
 	}
 	view, err := log.View(ctx, turnstate.JournalOf(session), 0)
 	Expect(err).NotTo(HaveOccurred())
-	return courseOf(rests, ended, events, view.Messages, hooksOf(ctx, log, steps, turnstate.JournalOf(session)))
+	reached := courseOf(rests, ended, events, view.Messages, hooksOf(ctx, log, steps, turnstate.JournalOf(session)))
+	root := ContainElement(HavePrefix("/invoke_agent "))
+	Eventually(func() []string { return spans.of(string(ended.UID)) }).Should(root)
+	reached.spans = spans.of(string(ended.UID))
+	return reached
 }
 
 func (c *cluster) read(ctx context.Context) *v1alpha1.Turn {
@@ -311,7 +319,7 @@ func inThisProcess(ctx context.Context, s scenario, prompt, namespace string) co
 	run, begun := s.starting()
 	p := &process{}
 	archiving := sync.Once{}
-	store := inprocess.NewMemoryStore()
+	store, exported := inprocess.NewMemoryStore(), &spanLog{}
 	options := []inprocess.Option{
 		inprocess.WithNamespace(namespace),
 		inprocess.WithStore(store),
@@ -319,6 +327,7 @@ func inThisProcess(ctx context.Context, s scenario, prompt, namespace string) co
 		inprocess.WithTools(run),
 		inprocess.WithEgressRoots(shop.roots()),
 		inprocess.WithEgressAllow(loopback...),
+		inprocess.WithSpans(exported.add),
 	}
 	if s.archive {
 		options = append(options, inprocess.WithPrompts(func(inprocess.Request) {
@@ -351,7 +360,9 @@ func inThisProcess(ctx context.Context, s scenario, prompt, namespace string) co
 	log := journal.New(store, journal.Options{})
 	steps, err := runtimeinprocess.Steps(ctx, log, store, of)
 	Expect(err).NotTo(HaveOccurred())
-	return courseOf(rests, ended, events, messages, hooksOf(ctx, log, steps, of))
+	reached := courseOf(rests, ended, events, messages, hooksOf(ctx, log, steps, of))
+	reached.spans = exported.of(string(ended.UID))
+	return reached
 }
 
 func (p *process) rest(ctx context.Context) *v1alpha1.Turn {

@@ -48,7 +48,7 @@ var _ = BeforeSuite(func(context.Context) {
 	var err error
 	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{
 		Clock: clock, Jobs: tools.run, Prompts: func(p capstantest.Prompt) { archives.asked(p.System) },
-		EgressRoots: shop.roots(), EgressAllow: loopback,
+		EgressRoots: shop.roots(), EgressAllow: loopback, OnSpan: spans.add,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })

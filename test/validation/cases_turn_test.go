@@ -9,6 +9,7 @@ const (
 	messageIsKept     = "spec rule message cannot be changed. Create a Turn with a new name."
 	controlsAreKept   = "spec rule controls cannot be changed. Create a Turn with a new name."
 	deliveryIsKept    = "spec rule delivery cannot be changed. Create a Turn with a new name."
+	traceParentIsKept = "spec rule traceParent cannot be changed. Create a Turn with a new name."
 	submittedByIsKept = "spec rule submittedBy cannot be changed. Create a Turn with a new name."
 
 	activeDeadlineIsKept = "spec rule activeDeadlineSeconds cannot be changed. " +
@@ -19,6 +20,12 @@ const (
 
 const steerIsNotSuspended = "spec rule a message with delivery Steer cannot be suspended. Use delivery Queue, " +
 	"or send it when it is due."
+
+const zeroTraceParent = "spec.traceParent rule a trace id or a span id of zeros is invalid. " +
+	"Leave traceParent out to start a new trace."
+
+// traced is a trace context.
+const traced = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // digest is one that a call could have.
 var digest = strings.Repeat("0123456789abcdef", 4)
@@ -119,6 +126,34 @@ var turnCases = []ruleCase{
 		rule:     steerIsNotSuspended,
 		accepted: `spec: {delivery: Steer, suspend: false}`,
 		rejected: `spec: {delivery: Steer, suspend: true}`,
+	},
+	{
+		rule:     traceParentIsKept,
+		stored:   `spec: {traceParent: ` + traced + `}`,
+		accepted: `spec: {traceParent: ` + traced + `}`,
+		rejected: `spec: {traceParent: ` + traced[:53] + `00}`,
+	},
+	{
+		rule:     traceParentIsKept,
+		stored:   unchanged,
+		accepted: `spec: {desiredState: Cancelled}`,
+		rejected: `spec: {traceParent: ` + traced + `}`,
+	},
+	{
+		rule:     "spec.traceParent pattern",
+		accepted: `spec: {traceParent: ` + traced + `}`,
+		rejected: `spec: {traceParent: ` + strings.ToUpper(traced) + `}`,
+		message:  `spec.traceParent in body should match`,
+	},
+	{
+		rule:     zeroTraceParent,
+		accepted: `spec: {traceParent: ` + traced + `}`,
+		rejected: `spec: {traceParent: 00-00000000000000000000000000000000-b7ad6b7169203331-01}`,
+	},
+	{
+		rule:     zeroTraceParent,
+		accepted: `spec: {traceParent: ` + traced + `}`,
+		rejected: `spec: {traceParent: 00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01}`,
 	},
 	{
 		rule:     submittedByIsKept,

@@ -169,6 +169,8 @@ func text(c constraint, length int) string {
 		return "https://example.org/" + strings.Repeat("x", length-len("https://example.org/"))
 	case c.path == "spec.callID":
 		return "1234567890-1234"
+	case c.path == "spec.traceParent":
+		return traced + strings.Repeat("1", length-len(traced))
 	case c.path == "spec.callDigest":
 		return strings.Repeat("0", length)
 	case strings.HasSuffix(c.path, "locale"):

@@ -106,6 +106,7 @@ var specimens = []specimen{
   desiredState: Running
   suspend: false
   submittedBy: ann@example.org
+  traceParent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01
   origin:
     type: SubAgent
     subAgent:

@@ -2243,6 +2243,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: suspend
       type:
         scalar: boolean
+    - name: traceParent
+      type:
+        scalar: string
     - name: ttlSecondsAfterFinished
       type:
         scalar: numeric

@@ -184,6 +184,8 @@ type LLMGeneration struct {
 	ImagesDropped    int32  `json:"images_dropped,omitempty"`
 	Success          bool   `json:"success"`
 	Error            string `json:"error,omitempty"`
+	// ErrorCode is the class of the error.
+	ErrorCode string `json:"error_code,omitempty"`
 }
 
 // TranscriptRepaired is the data of transcript.repaired.

@@ -37,6 +37,8 @@ type memory struct {
 	withdrawn bool
 	// passes and writes count the work of this process for the Turn.
 	passes, writes int
+	// traced is the number of steps whose spans this process has exported.
+	traced int32
 	// cleanedAt is when the deletion of an ended Turn's Jobs was requested.
 	cleanedAt time.Time
 	// messageSteered reports whether an event has shown that a message was steered into the Turn. Another process may have

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -84,6 +86,22 @@ var (
 		Help:    "Time from the beginning of a model call to the first content of its response, by provider.",
 		Buckets: prometheus.ExponentialBuckets(0.05, 2, 14),
 	}, []string{"provider"})
+	// modelCalls counts the ends of model calls, and modelDuration how long they took. Labels: provider, one of
+	// v1alpha1.ModelProvider; api, one of v1alpha1.ModelAPI or empty; outcome, "response" or one of v1alpha1.ErrorCode.
+	modelCalls = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "capstan_model_calls_total",
+		Help: "Ended calls of Models, by provider, API and outcome.",
+	}, []string{"provider", "api", "outcome"})
+	modelDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "capstan_model_call_duration_seconds",
+		Help:    "Duration of calls of Models with all attempts and the pauses between them, by provider, API and outcome.",
+		Buckets: prometheus.ExponentialBuckets(0.1, 2, 14),
+	}, []string{"provider", "api", "outcome"})
+	// modelTokens counts tokens. Label type: input, output, and cache_read and cache_write, which are part of input.
+	modelTokens = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "capstan_model_tokens_total",
+		Help: "Tokens of responses of Models, by provider, API and type. cache_read and cache_write are part of input.",
+	}, []string{"provider", "api", "type"})
 	// modelCost adds up the cost of the model calls of ended Turns. Label currency: users set it, so that only
 	// currencies of the closed list of package currency count.
 	modelCost = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -106,6 +124,9 @@ func init() {
 		toolEndings,
 		toolDuration,
 		firstToken,
+		modelCalls,
+		modelDuration,
+		modelTokens,
 		modelCost,
 	)
 }
@@ -113,6 +134,26 @@ func init() {
 // ObserveFirstToken counts the time to the first content of a response.
 func ObserveFirstToken(provider v1alpha1.ModelProvider, after time.Duration) {
 	firstToken.WithLabelValues(string(provider)).Observe(after.Seconds())
+}
+
+// outcomeResponse is the label of a model call that has returned a response.
+const outcomeResponse = "response"
+
+// ObserveModelCall counts the end of the call of a Model.
+func ObserveModelCall(e modelcall.Ended) {
+	provider, api := string(e.Provider), string(e.API)
+	outcome := cmp.Or(string(e.Code), outcomeResponse)
+	modelCalls.WithLabelValues(provider, api, outcome).Inc()
+	modelDuration.WithLabelValues(provider, api, outcome).Observe(e.Took.Seconds())
+	if e.Code != "" {
+		return
+	}
+	for kind, count := range map[string]int64{
+		"input": e.Usage.InputTokens, "output": e.Usage.OutputTokens, "cache_read": e.Usage.CacheReadTokens,
+		"cache_write": e.Usage.CacheWriteTokens,
+	} {
+		modelTokens.WithLabelValues(provider, api, kind).Add(float64(max(count, 0)))
+	}
 }
 
 // countEnd counts the end of a Turn, once it is in status.

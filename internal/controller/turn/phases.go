@@ -147,6 +147,7 @@ func (r *Reconciler) project(ctx context.Context, s *scope) (flow, error) {
 		return flow, err
 	}
 	r.wakeSteered(s, closed)
+	s.closed = closed
 	turnstate.Apply(&s.turn.Status, s.turn.Generation, closed.Transition, closed.Time)
 	return writeThenRepeat(writeTransition), nil
 }

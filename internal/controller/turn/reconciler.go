@@ -60,6 +60,8 @@ type Reconciler struct {
 	Watchdog *watchdog.Watchdog
 	// Notices records Events that users have to act on. Nil records none.
 	Notices *notice.Recorder
+	// Traces exports spans again that an earlier process may have lost. Nil if no spans are exported.
+	Traces *Retracer
 	// Wakes enqueues the Turns of ended activities.
 	Wakes *wake.Source
 
@@ -124,6 +126,7 @@ func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
 		run  func(context.Context, *scope) (flow, error)
 	}{
 		{"reading the Session", r.session},
+		{"exporting spans again", r.traceFinished},
 		{"cleaning up", r.cleanUp},
 		{"resolving the delivery", r.steered},
 		{"checking admission", r.admission},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -67,6 +68,8 @@ type scope struct {
 	restored bool
 	// notStored is why an append of a model response that was paid for, or of outcomes of tools, has failed in this pass.
 	notStored error
+	// closed is the step whose transition is being written to the status; nil for none.
+	closed *journal.Closed
 	// behind reports whether the cache lags the last own write.
 	behind bool
 	// wakeAt is the earliest time of the next pass, according to this round; zero for none.
@@ -94,12 +97,13 @@ func (s *scope) key() types.NamespacedName {
 	return client.ObjectKeyFromObject(s.turn)
 }
 
-// logged adds the UIDs that identify the Turn to a logger, because names are reused.
+// logged adds the UID and the trace that identify the Turn to a logger, because names are reused.
 func (s *scope) logged(ctx context.Context) context.Context {
-	return ctrl.LoggerInto(
-		ctx,
-		ctrl.LoggerFrom(ctx).WithValues("session", s.turn.Spec.SessionRef.Name, "turnUID", s.turn.UID),
-	)
+	return ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues(
+		"session", s.turn.Spec.SessionRef.Name, "turnUID", s.turn.UID,
+		"trace_id", event.TraceOf(s.turn.UID, s.turn.Spec.TraceParent).ID,
+		"span_id", event.TurnSpan(s.turn.UID),
+	))
 }
 
 // plan returns the Turn's plan; nil before it has begun.

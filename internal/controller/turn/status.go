@@ -70,6 +70,7 @@ func (r *Reconciler) write(ctx context.Context, s *scope, decided flow) (flow, e
 			s.memory.of(s.plan().Step).lookedUp = true
 		}
 		announce(ctx, before, s, kind)
+		r.trace(s, before)
 		for _, n := range noticesOf(before, s.turn) {
 			r.Notices.Record(s.turn, n)
 		}

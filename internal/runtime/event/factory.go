@@ -18,6 +18,8 @@ type Identity struct {
 	Turn types.UID
 	// InputMessage is the id of the user's message of the turn.
 	InputMessage string
+	// TraceParent is the W3C trace context that the turn continues; empty for a trace of its own.
+	TraceParent string
 }
 
 // Factory builds the events of one turn: each has the time of the clock, and the context of its step or call.
@@ -203,7 +205,17 @@ func (s Step) ToolCompleted(data ToolCompleted) Event {
 // TraceParent returns the W3C traceparent of a tool call of this step, for the tool's own spans.
 func (s Step) TraceParent(call string) string {
 	turn := s.factory.identity.Turn
-	return TraceParent(turn, ToolSpan(turn, s.exec, call))
+	return s.trace().TraceParent(ToolSpan(turn, s.exec, call))
+}
+
+// ModelTraceParent returns the W3C traceparent of the n-th model call of this step, counted from 0.
+func (s Step) ModelTraceParent(n int) string {
+	return s.trace().TraceParent(ModelSpan(s.factory.identity.Turn, s.exec, n))
+}
+
+// trace is that of the turn.
+func (s Step) trace() Trace {
+	return TraceOf(s.factory.identity.Turn, s.factory.identity.TraceParent)
 }
 
 func (s Step) step(kind string, data any) Event {

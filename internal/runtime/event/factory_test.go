@@ -263,3 +263,26 @@ func TestEnvelopeIsTheWireForm(t *testing.T) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// Rules: TOOL-11.
+func TestATurnContinuesAGivenTrace(t *testing.T) {
+	const given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+	step := NewFactory(Identity{Turn: "6f8a1c9e-0000-4000-8000-00000000abcd", TraceParent: given}, nil).Step(1, 1)
+	for _, parent := range []string{step.TraceParent("1-0"), step.ModelTraceParent(0), step.ModelTraceParent(1)} {
+		if !strings.HasPrefix(parent, given[:36]) || !strings.HasSuffix(parent, "-00") || parent == given {
+			t.Errorf("the traceparent is %s", parent)
+		}
+	}
+	if step.ModelTraceParent(0) == step.ModelTraceParent(1) {
+		t.Error("two model calls have one span")
+	}
+	for _, invalid := range []string{
+		"00-00000000000000000000000000000000-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
+		given + "-x", "01" + given[2:], "x",
+	} {
+		if got := TraceOf("6f8a1c9e-0000-4000-8000-00000000abcd", invalid); got.Parent != "" ||
+			got.ID != "6f8a1c9e00004000800000000000abcd" {
+			t.Errorf("with %q the trace is %+v", invalid, got)
+		}
+	}
+}

@@ -140,7 +140,8 @@ type ReasonRecovered struct {
 
 // LLMGeneration is the data of llm.generation. It does not repeat the prompt, which is the transcript before it.
 type LLMGeneration struct {
-	Provider      string `json:"provider,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	// Model is the name of the model that has responded; without a response, of the requested one.
 	Model         string `json:"model,omitempty"`
 	Iteration     int32  `json:"iteration,omitempty"`
 	MessageCount  int32  `json:"message_count"`
@@ -163,6 +164,8 @@ type LLMGeneration struct {
 
 	Success bool   `json:"success"`
 	Error   string `json:"error,omitempty"`
+	// ErrorCode is the class of the error.
+	ErrorCode string `json:"error_code,omitempty"`
 }
 
 // TranscriptRepaired is the data of transcript.repaired (DUR-08).

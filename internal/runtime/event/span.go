@@ -3,6 +3,8 @@ package event
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -26,13 +28,41 @@ func ToolSpan(turn types.UID, exec, call string) string {
 	return spanID("tool", string(turn), exec, call)
 }
 
-// TraceParent is the W3C traceparent of a span of a turn: the trace is the Turn's UID.
-func TraceParent(turn types.UID, span string) string {
-	trace := strings.ToLower(strings.ReplaceAll(string(turn), "-", ""))
-	if !isTraceID(trace) {
-		trace = hash(16, "trace", string(turn))
+// ModelSpan is the id of the span of the n-th model call of a reason step, counted from 0: a child of the step's.
+func ModelSpan(turn types.UID, exec string, n int) string {
+	return spanID("model", string(turn), exec, strconv.Itoa(n))
+}
+
+// Trace is the trace that a turn belongs to.
+type Trace struct {
+	// ID has 32 hexadecimal digits.
+	ID string
+	// Parent is the span around that of the turn; empty for none.
+	Parent string
+	// Flags has the two hexadecimal digits of a W3C trace context.
+	Flags string
+}
+
+// traceParent is a W3C trace context of the first version.
+var traceParent = regexp.MustCompile(`^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$`)
+
+// TraceOf returns the trace of a turn: that of a W3C traceparent, or a new one, whose id is the Turn's UID. An invalid
+// traceparent starts a new trace.
+func TraceOf(turn types.UID, given string) Trace {
+	if m := traceParent.FindStringSubmatch(given); m != nil && strings.Trim(m[1], "0") != "" &&
+		strings.Trim(m[2], "0") != "" {
+		return Trace{ID: m[1], Parent: m[2], Flags: m[3]}
 	}
-	return "00-" + trace + "-" + span + "-01"
+	id := strings.ToLower(strings.ReplaceAll(string(turn), "-", ""))
+	if !isTraceID(id) {
+		id = hash(16, "trace", string(turn))
+	}
+	return Trace{ID: id, Flags: "01"}
+}
+
+// TraceParent is the W3C traceparent of a span of the trace.
+func (t Trace) TraceParent(span string) string {
+	return "00-" + t.ID + "-" + span + "-" + t.Flags
 }
 
 func isTraceID(s string) bool {

@@ -311,6 +311,7 @@ func (r *run) project(ctx context.Context, closed *journal.Closed) error {
 	if err := r.endHooks(ctx, closed); err != nil {
 		return err
 	}
+	r.loop.Steps.Trace(turnstate.TurnOf(r.turn, r.session()), r.turn.Status.ToolCalls, closed)
 	turnstate.Apply(&r.turn.Status, r.turn.Generation, closed.Transition, closed.Time)
 	for _, steered := range closed.Steered {
 		if err := r.endSteered(ctx, steered, closed); err != nil {

@@ -23,29 +23,61 @@ func (l *Log) Outcome(ctx context.Context, s Session, turn string, hint int64) (
 	if !ok || began.turn.SteeredInto != nil {
 		return nil, nil
 	}
-	uid := began.turn.UID
-	first, err := l.locate(ctx, s, uid, began.first, began.last)
+	var last *entry
+	err = l.finals(ctx, s, began, func(e *entry) error {
+		last = e
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	var last *entry
+	return l.closed(ctx, s, last)
+}
+
+// Steps calls visit with each closed step of a Turn, in order, up to the one that ended it or the newest one. It is
+// called with nothing for a Turn whose message went into another one, and for one that the journal does not have. The
+// hint is that of View.
+func (l *Log) Steps(ctx context.Context, s Session, turn Turn, hint int64, visit func(*Closed)) error {
+	st, err := l.upToDate(ctx, s, hint)
+	if err != nil {
+		return err
+	}
+	began, ok := st.beginningOf(turn.Name)
+	if !ok || began.turn.SteeredInto != nil || began.turn.UID != turn.UID {
+		return nil
+	}
+	return l.finals(ctx, s, began, func(e *entry) error {
+		closed, err := l.closed(ctx, s, e)
+		if err != nil {
+			return err
+		}
+		visit(closed)
+		return nil
+	})
+}
+
+// finals calls visit with the entries that close the steps of a Turn, in order.
+func (l *Log) finals(ctx context.Context, s Session, began beginning, visit func(*entry) error) error {
+	uid := began.turn.UID
+	first, err := l.locate(ctx, s, uid, began.first, began.last)
+	if err != nil {
+		return err
+	}
 	for o := first; ; o++ {
 		e, err := l.get(ctx, s, o)
 		if errors.Is(err, ErrNotFound) {
-			break
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !e.spec.Final || e.spec.Turn == nil || e.spec.Turn.UID != uid {
 			continue
 		}
-		last = e
-		if ended(e.spec.Transition) {
-			break
+		if err := visit(e); err != nil || ended(e.spec.Transition) {
+			return err
 		}
 	}
-	return l.closed(ctx, s, last)
 }
 
 // ended reports whether a Turn has no open step behind a transition.

@@ -103,6 +103,7 @@ func (c *connection) callTool(ctx context.Context, r Request) (*Result, error) {
 		params.SetProgressToken(c.progress.begin(r.Progress))
 		defer c.progress.end()
 	}
+	r.addTrace(params)
 	answer, err := c.session.CallTool(x.within(ctx), params)
 	if err != nil {
 		return nil, x.explain(ctx, err)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -41,4 +43,20 @@ func (r Request) headers() http.Header {
 		header.Set(headerTraceParent, r.TraceParent)
 	}
 	return header
+}
+
+// metaTraceParent is the member of _meta for a W3C trace context. Servers read it where the transport has no headers.
+const metaTraceParent = "traceparent"
+
+// addTrace adds the trace context of the call.
+func (r Request) addTrace(params *sdk.CallToolParams) {
+	if r.TraceParent == "" {
+		return
+	}
+	meta := params.GetMeta()
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta[metaTraceParent] = r.TraceParent
+	params.SetMeta(meta)
 }

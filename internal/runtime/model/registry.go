@@ -94,6 +94,21 @@ func address(m *v1alpha1.Model) (string, egress.Route) {
 // openAIPath is where the servers that are compatible with OpenAI have its API.
 const openAIPath = "/v1"
 
+// InCluster reports whether a Model is called at a Service of the cluster: it refers to one, or the host of its baseURL
+// is the name of one, with the namespace, such as gateway.team-a.svc or gateway.team-a.svc.cluster.local.
+func InCluster(m *v1alpha1.Model) bool {
+	if m.Spec.ServiceRef != nil {
+		return true
+	}
+	address, err := url.Parse(m.Spec.BaseURL)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(address.Hostname(), "."))
+	service, found := strings.CutSuffix(strings.TrimSuffix(host, ".cluster.local"), ".svc")
+	return found && strings.Count(service, ".") == 1
+}
+
 // APIOf is the API that a Model of provider OpenAI is called by: the one that it names; otherwise Responses at OpenAI's
 // own address, unless it has stop sequences, which that API lacks, and Chat Completions at any other.
 func APIOf(m *v1alpha1.Model) v1alpha1.ModelAPI {

@@ -39,6 +39,9 @@ func (c *Caller) Call(ctx context.Context, r Request) ([]Result, error) {
 	}
 	all, first, models := r.Earlier.resume(r.Models)
 	for _, m := range models {
+		if r.TraceParent != nil {
+			first.traceParent = r.TraceParent(len(all))
+		}
 		one, err := c.callOne(ctx, r, m, first)
 		if err != nil {
 			var backoff *Backoff
@@ -46,6 +49,9 @@ func (c *Caller) Call(ctx context.Context, r Request) ([]Result, error) {
 				backoff.before = all
 			}
 			return nil, err
+		}
+		if ctx.Err() == nil {
+			c.observeEnd(one)
 		}
 		all, first = append(all, one), Result{}
 		if one.Err == nil || ctx.Err() != nil || !one.elsewhere() {
@@ -125,7 +131,7 @@ func (c *Caller) callOne(ctx context.Context, r Request, m *v1alpha1.Model, a Re
 		if a.Began.IsZero() {
 			a.Began = a.tried
 		}
-		if a.Response, a.Err, err = c.try(ctx, r, m, content, attempt); err != nil {
+		if a.Response, a.Err, err = c.try(ctx, r, m, content, attempt, a.traceParent); err != nil {
 			return a, err
 		}
 		if a.Err == nil {
@@ -159,7 +165,7 @@ func (c *Caller) callOne(ctx context.Context, r Request, m *v1alpha1.Model, a Re
 // try calls one Model once, with the content for it. A failure of the Model, including its key, is in the result; err
 // is about anything else.
 func (c *Caller) try(
-	ctx context.Context, r Request, m *v1alpha1.Model, content model.Request, attempt string,
+	ctx context.Context, r Request, m *v1alpha1.Model, content model.Request, attempt, traceParent string,
 ) (response *model.Response, failure, err error) {
 	access, err := c.access(ctx, r.Namespace, m)
 	if err != nil {
@@ -173,6 +179,7 @@ func (c *Caller) try(
 		}
 		return nil, nil, err
 	}
+	access.HTTP = traced(access.HTTP, m, traceParent)
 	driver, failure := c.Models.Driver(m, access)
 	if failure != nil {
 		return nil, failure, nil

@@ -37,12 +37,28 @@ type Options struct {
 	OnNoKey func(types.NamespacedName)
 	// OnFirstToken is called with the time to the first content of each response, by provider. It may be nil.
 	OnFirstToken func(provider v1alpha1.ModelProvider, after time.Duration)
+	// OnCall is called with the end of the call of each Model, with all its attempts, unless it was abandoned. It may be
+	// nil.
+	OnCall func(Ended)
 	// CallLimit is the longest that one model call may take as a whole; 0 for no limit. A call that takes longer loses
 	// its slot, and is not repeated.
 	CallLimit time.Duration
 	// Pause waits before a Model is called again, and returns early when the context ends. Default: it waits in real
 	// time.
 	Pause func(ctx context.Context, d time.Duration) error
+}
+
+// Ended is the end of the call of a Model.
+type Ended struct {
+	Provider v1alpha1.ModelProvider
+	// API is that of provider OpenAI; empty for another.
+	API v1alpha1.ModelAPI
+	// Code is the class of the error; empty for a response.
+	Code v1alpha1.ErrorCode
+	// Took is how long the call took, with the pauses between its attempts.
+	Took time.Duration
+	// Usage of the response.
+	Usage model.Usage
 }
 
 // Request is a response to be made.
@@ -62,6 +78,8 @@ type Request struct {
 	Record func(ctx context.Context, m *v1alpha1.Model, attempt string, abandon context.CancelFunc) Recording
 	// Live receives the text of the response while it streams; nil for none.
 	Live Text
+	// TraceParent returns the W3C trace context of the call of the n-th Model, counted from 0. It may be nil.
+	TraceParent func(n int) string
 	// Earlier is the Backoff after which the call continues; nil for none.
 	Earlier *Backoff
 }

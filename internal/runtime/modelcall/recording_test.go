@@ -109,3 +109,23 @@ func TestTheTimeToTheFirstContentIsThatOfTheLastAttempt(t *testing.T) {
 		t.Errorf("a failure has the time %s, observed were %v", first, observed)
 	}
 }
+
+func TestTheEndOfEachCalledModelIsReportedOnce(t *testing.T) {
+	b := newBench(t)
+	clock := &ticker.Ticker{}
+	b.Clock = clock.Now
+	var ended []Ended
+	b.OnCall = func(e Ended) { ended = append(ended, e) }
+	b.answer = func(model.Request) (*model.Response, error) {
+		clock.Pass(time.Second)
+		if len(b.requests) <= MaxTries {
+			return nil, unavailable()
+		}
+		return &model.Response{Text: "Hi", Usage: model.Usage{InputTokens: 5, OutputTokens: 2}}, nil
+	}
+	b.results(named("m"), named("n"))
+	if len(ended) != 2 || ended[0].Code != v1alpha1.ErrorCodeProviderUnavailable || ended[0].Took < 4*time.Second ||
+		ended[1].Code != "" || ended[1].Usage.InputTokens != 5 {
+		t.Errorf("reported were %+v", ended)
+	}
+}

@@ -32,6 +32,8 @@ type Result struct {
 
 	// tried is when the newest attempt began, and first when its first content arrived; zero if it came at once.
 	tried, first time.Time
+	// traceParent is the W3C trace context of the call; empty for none.
+	traceParent string
 	// imageRefusals is how often images were refused. imageTried reports whether the Model was called again with all of
 	// them.
 	imageRefusals int
@@ -127,4 +129,21 @@ func (c *Caller) observe(a Result) {
 	if first, ok := a.TimeToFirst(); ok && c.OnFirstToken != nil {
 		c.OnFirstToken(a.Model.Spec.Provider, first)
 	}
+}
+
+// observeEnd reports the end of a call.
+func (c *Caller) observeEnd(a Result) {
+	if c.OnCall == nil || a.Model == nil {
+		return
+	}
+	ended := Ended{Provider: a.Model.Spec.Provider, Took: max(a.Ended.Sub(a.Began), 0)}
+	if ended.Provider == v1alpha1.ModelProviderOpenAI {
+		ended.API = model.APIOf(a.Model)
+	}
+	if a.Err != nil {
+		ended.Code = model.CodeOf(a.Err)
+	} else {
+		ended.Usage = a.Response.Usage
+	}
+	c.OnCall(ended)
 }

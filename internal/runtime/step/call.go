@@ -56,8 +56,9 @@ func (run *Runner) call(
 		) modelcall.Recording {
 			return run.record(ctx, t, m, message, abandon)
 		},
-		Live:    shown,
-		Earlier: resumed,
+		Live:        shown,
+		TraceParent: t.ModelTraceParent,
+		Earlier:     resumed,
 	})
 	var backoff *modelcall.Backoff
 	if errors.As(err, &backoff) {

@@ -364,7 +364,7 @@ func generationOf(a modelcall.Result, g generation, iteration int32) event.LLMGe
 	}
 	call.ReasoningDropped, call.ImagesDropped = a.ReasoningDropped, int32(len(a.ImagesLeftOut))
 	if a.Err != nil {
-		call.Error = excerpt.Of(a.Err.Error(), turnstate.MaxMessageBytes)
+		call.Error, call.ErrorCode = excerpt.Of(a.Err.Error(), turnstate.MaxMessageBytes), string(a.Failure().Code)
 		return call
 	}
 	if a.Response.Model != "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
+	"github.com/capstan-dev/capstan/internal/runtime/trace"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -32,6 +33,8 @@ type Runner struct {
 	Hooked func(ctx context.Context, t turnstate.Turn) (bool, error)
 	// SubAgents bounds the sub-agents of Turns.
 	SubAgents subagent.Limits
+	// Traces exports the spans of Turns. Nil exports none.
+	Traces trace.Sink
 	// OnUndelivered is called with the cause each time that a response cannot be appended. The response is kept. It may
 	// be nil.
 	OnUndelivered func(ctx context.Context, t turnstate.Turn, err error)
@@ -45,10 +48,7 @@ type Runner struct {
 
 // events builds the events of the Turn.
 func (run *Runner) events(t turnstate.Turn) event.Factory {
-	return event.NewFactory(
-		event.Identity{Session: t.Session.UID, Turn: t.Ref.UID, InputMessage: t.MessageID()},
-		run.Clock,
-	)
+	return event.NewFactory(t.Identity(), run.Clock)
 }
 
 // recordOf returns the entry that closes the open step, without its content.

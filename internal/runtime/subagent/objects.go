@@ -18,6 +18,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/capability"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
@@ -109,10 +110,17 @@ func (c Call) NewTurn(session types.UID) *v1alpha1.Turn {
 			Delivery:              v1alpha1.DeliveryQueue,
 			DesiredState:          v1alpha1.DesiredStateRunning,
 			SubmittedBy:           c.Turn.Spec.SubmittedBy,
+			TraceParent:           c.traceParent(),
 			Origin:                &v1alpha1.TurnOrigin{Type: v1alpha1.TurnOriginTypeSubAgent, SubAgent: c.origin()},
 			ActiveDeadlineSeconds: &seconds,
 		},
 	}
+}
+
+// traceParent is the trace context of the call, so that the sub-agent belongs to the trace of its caller.
+func (c Call) traceParent() string {
+	of := event.Identity{Turn: c.Turn.UID, TraceParent: c.Turn.Spec.TraceParent}
+	return event.NewFactory(of, nil).Step(c.Step, 1).TraceParent(c.Call.ID)
 }
 
 // meta returns the metadata of an object of the call, with the Session that owns it. Labels and annotations of users
@@ -254,6 +262,9 @@ func (c Call) SameTurn(found *v1alpha1.Turn, session types.UID) bool {
 	want := c.NewTurn(session)
 	spec := *found.Spec.DeepCopy()
 	spec.DesiredState, spec.TTLSecondsAfterFinished = want.Spec.DesiredState, nil
+	if spec.TraceParent == "" {
+		want.Spec.TraceParent = "" // An earlier build created the Turn.
+	}
 	return ownedBy(found, session) && equality.Semantic.DeepEqual(spec, want.Spec)
 }
 

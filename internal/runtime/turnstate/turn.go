@@ -37,6 +37,8 @@ type Turn struct {
 	// SubmittedBy is the user who sent the message, and Origin why the manager has created the Turn; nil for none.
 	SubmittedBy string
 	Origin      *v1alpha1.TurnOrigin
+	// Continues is the W3C trace context that the Turn continues; empty for a trace of its own.
+	Continues string
 	// Harness and Agent are the names in the Session; Agent may be empty.
 	Harness, Agent string
 	// StoreFirst reports whether an earlier process may have paid for a response of the open step that is not in the
@@ -71,6 +73,7 @@ func TurnOf(turn *v1alpha1.Turn, session *v1alpha1.Session) Turn {
 		Depth:       subagent.Depth(session),
 		SubmittedBy: turn.Spec.SubmittedBy,
 		Origin:      turn.Spec.Origin,
+		Continues:   turn.Spec.TraceParent,
 	}
 	t.Input, t.Content = MessageOf(turn.Spec)
 	if MessageLeftOut(turn.Spec) {
@@ -117,13 +120,25 @@ func (t Turn) ResponseID() string {
 
 // Identity is that of the events of the Turn.
 func (t Turn) Identity() event.Identity {
-	return event.Identity{Session: t.Session.UID, Turn: t.Ref.UID, InputMessage: t.MessageID()}
+	return event.Identity{
+		Session: t.Session.UID, Turn: t.Ref.UID, InputMessage: t.MessageID(), TraceParent: t.Continues,
+	}
 }
 
 // TraceParent returns the W3C trace context of a call of the open step, so that the spans of the tool are children of
 // the Turn's spans (TOOL-11).
 func (t Turn) TraceParent(call string) string {
 	return event.NewFactory(t.Identity(), nil).Step(t.Step(), 1).TraceParent(call)
+}
+
+// ModelTraceParent returns the W3C trace context of the n-th model call of the open step, counted from 0.
+func (t Turn) ModelTraceParent(n int) string {
+	return event.NewFactory(t.Identity(), nil).Step(t.Step(), 1).ModelTraceParent(n)
+}
+
+// Trace is the trace that the Turn belongs to.
+func (t Turn) Trace() event.Trace {
+	return event.TraceOf(t.Ref.UID, t.Continues)
 }
 
 // Waits reports whether the Turn waits for client tools (TURN-11, GAP-06).

@@ -36,6 +36,11 @@ type TurnSpecApplyConfiguration struct {
 	// submittedBy is the user who sends the message. It must be the name of the user who creates the Turn. The
 	// four-eyes policy for approvals requires it.
 	SubmittedBy *string `json:"submittedBy,omitempty"`
+	// traceParent is the W3C trace context that the trace of the Turn continues, as in the header traceparent, such as
+	// 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01. With the flags 00 no spans of the Turn are exported. It has
+	// no effect on a message that is steered into another Turn. Default: the Turn has a trace of its own, whose id is the
+	// UID of the Turn without hyphens.
+	TraceParent *string `json:"traceParent,omitempty"`
 	// origin is why the manager has created the Turn. Only the manager sets it.
 	Origin *TurnOriginApplyConfiguration `json:"origin,omitempty"`
 	// activeDeadlineSeconds is how long the Turn may take from its admission to its end, in seconds, up to a year,
@@ -118,6 +123,14 @@ func (b *TurnSpecApplyConfiguration) WithSuspend(value bool) *TurnSpecApplyConfi
 // If called multiple times, the SubmittedBy field is set to the value of the last call.
 func (b *TurnSpecApplyConfiguration) WithSubmittedBy(value string) *TurnSpecApplyConfiguration {
 	b.SubmittedBy = &value
+	return b
+}
+
+// WithTraceParent sets the TraceParent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TraceParent field is set to the value of the last call.
+func (b *TurnSpecApplyConfiguration) WithTraceParent(value string) *TurnSpecApplyConfiguration {
+	b.TraceParent = &value
 	return b
 }
 
