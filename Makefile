@@ -25,7 +25,7 @@ IMAGES ?=
 TURNS_PROCS ?= 4
 
 # Separate Go modules, so that the product does not require their dependencies.
-modules = hack/cluster hack/dist hack/release test/gitops/argocd
+modules = hack/cluster hack/dist hack/release test/gitops/argocd test/observability
 # Separate modules that use only public packages, as users' modules do.
 examples = examples/testing
 
@@ -135,7 +135,7 @@ test-unit: envtest ## Run the unit tests and the suites that need only an API se
 	@$(with_assets) go test $(RACE) -skip '$(sized)' -shuffle=on -timeout 15m $(units)
 	@CGO_ENABLED=0 go test -run '$(sized)' -shuffle=on -timeout 15m $(sized_units)
 	@$(with_assets) CGO_ENABLED=0 go test -shuffle=on -timeout 15m $(plain_units)
-	@for module in $(modules); do CGO_ENABLED=0 go -C $$module test -timeout 15m ./...; done
+	@for module in $(modules); do $(with_assets) CGO_ENABLED=0 go -C $$module test -timeout 15m ./...; done
 	@suites="$(suites)"; if [ -n "$$suites" ]; then \
 		echo "==> suites with an API server"; \
 		$(with_assets) go test $(RACE) -count=1 -p 2 -timeout 20m $$suites; \
