@@ -88,6 +88,9 @@ const (
 	EndedForbidden = "Forbidden"
 	// EndedShutdown: the manager ends, or is not the leader any more. Connect again.
 	EndedShutdown = "Shutdown"
+	// EndedSequenceUnknown: the Session has no event of the sequence number after which the client continues. It may be
+	// another Session of the same name.
+	EndedSequenceUnknown = "SequenceUnknown"
 	// EndedJournal: the journal of the Session cannot be read.
 	EndedJournal = "JournalUnreadable"
 )

@@ -193,7 +193,10 @@ func (f *feed) passed(message string) {
 
 // turn shows the status of a Turn.
 func (f *feed) turn(t *v1alpha1.Turn) {
-	state, key := internalstream.State(t), "turn/"+string(t.UID)
+	state, key, done := internalstream.State(t), "turn/"+string(t.UID), queue.Finished(t)
+	if done {
+		state.ToolCalls = nil // The cache has only some of them. All are in the journal.
+	}
 	event := internalstream.Live(f.session, &stream.Turn{Name: t.Name, UID: t.UID}, stream.TypeTurnState, f.clock(), state)
 	frame, err := NewFrame(event)
 	if err != nil {
@@ -204,7 +207,7 @@ func (f *feed) turn(t *v1alpha1.Turn) {
 	if f.levels.shows(key, event.Data) {
 		return
 	}
-	f.levels.set(level{key: key, frame: frame, done: queue.Finished(t), data: event.Data})
+	f.levels.set(level{key: key, frame: frame, done: done, data: event.Data})
 	f.wake()
 }
 

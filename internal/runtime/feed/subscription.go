@@ -106,6 +106,9 @@ func (s *Subscription) Next(ctx context.Context) (Frame, error) {
 	}
 }
 
+// More reports whether the next event is there already.
+func (s *Subscription) More() bool { return s.batch != nil && s.sent < len(s.batch.frames) }
+
 // wait waits until something may have changed, or for a pause, if there is one.
 func (s *Subscription) wait(ctx context.Context, pause time.Duration) error {
 	var after <-chan time.Time
