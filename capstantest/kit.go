@@ -27,7 +27,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
-	"github.com/capstan-dev/capstan/internal/runtime/live"
 	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
@@ -76,6 +75,8 @@ type Options struct {
 	// IdentityNamespace has the Secret and the ConfigMap capstan-identity-keys, with which the tokens of MCPServers with
 	// the identity AgentToken are signed. Empty: none are signed.
 	IdentityNamespace string
+	// Streams serves the events of Sessions, as the manager does; nil for none.
+	Streams *Streams
 	// NoJobPlayer leaves Jobs alone, for an environment where another kit plays them already.
 	NoJobPlayer bool
 }
@@ -169,6 +170,7 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("opening the records: %w", err)
 	}
+	bus, streams := o.streams()
 	err = controller.Setup(ctx, mgr, controller.Options{
 		Store:          store,
 		Records:        records,
@@ -180,8 +182,9 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		Egress:         egress.New(egress.Options{Allow: o.EgressAllow, Roots: o.EgressRoots}),
 		Scripts:        bash.InProcess{},
 		Identity:       o.signer(mgr),
-		Live:           o.live(),
 		Traces:         o.traces(),
+		Live:           bus,
+		Streaming:      streams,
 		Clock:          o.Clock.Now,
 		Jumps: func(lookAgain func(context.Context) error) {
 			// It fails if the kit has been stopped, and then there is no waiter any more.
@@ -197,17 +200,6 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 		}
 	}
 	return k.run(ctx, mgr)
-}
-
-// LiveEvent is an event of a Turn that no journal has.
-type LiveEvent = live.Event
-
-// live returns what receives the live events; nil for nothing.
-func (o Options) live() live.Sink {
-	if o.OnLiveEvent == nil {
-		return nil
-	}
-	return live.Func(o.OnLiveEvent)
 }
 
 // Span is a span of the trace of a Turn.

@@ -124,6 +124,9 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer flush()
+	if err := o.streams.setUp(ctx, mgr, &o); err != nil {
+		return err
+	}
 	if err := controller.Setup(ctx, mgr, o.controllers); err != nil {
 		return err
 	}
@@ -139,13 +142,14 @@ func run(ctx context.Context, o options) error {
 	return err
 }
 
-// limit bounds the requests to the API server, of which a tenth may only show progress.
+// limit bounds the requests to the API server, of which a tenth may only show progress, and a tenth only serve event
+// streams.
 func (o *options) limit(config *rest.Config) {
 	// client-go's own limit would hold for each kind by itself and know no namespaces.
 	config.QPS = -1
 	requests := fairshare.NewRate(o.qps, o.burst, shares.Waited(shares.APIRequests))
 	config.Wrap(requests.Transport)
-	o.controllers.Progress = requests.Tenth()
+	o.controllers.Progress, o.streams.rate = requests.Tenth(), requests.Tenth()
 }
 
 // lostError ends a manager whose Lease another one has acquired.

@@ -53,6 +53,7 @@ type options struct {
 	issuer         string
 	egressConfig   string
 	traceContent   bool
+	streams        streamOptions
 	// memory is what the process may use; 0 for no limit.
 	memory int64
 }
@@ -73,6 +74,7 @@ func parse(args []string) (options, error) {
 func (o *options) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	o.bindServing(flags)
+	o.streams.bind(flags)
 	o.bindTools(flags)
 	o.bindLimits(flags)
 	o.bindLogging(flags)
@@ -288,6 +290,9 @@ func (o *options) validate() error {
 	if o.controllers.ConversationBytes < minConversationBytes {
 		return fmt.Errorf("invalid --conversation-bytes %d: must be at least %d", o.controllers.ConversationBytes,
 			minConversationBytes)
+	}
+	if err := o.streams.validate(); err != nil {
+		return err
 	}
 	if o.scripts < 1 || o.scripts > 64 {
 		return fmt.Errorf("invalid --hook-scripts %d: must be between 1 and 64", o.scripts)

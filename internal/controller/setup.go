@@ -31,6 +31,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/servicepods"
 	"github.com/capstan-dev/capstan/internal/controller/session"
 	"github.com/capstan-dev/capstan/internal/controller/shares"
+	"github.com/capstan-dev/capstan/internal/controller/streaming"
 	"github.com/capstan-dev/capstan/internal/controller/subagent"
 	toolcontroller "github.com/capstan-dev/capstan/internal/controller/tool"
 	"github.com/capstan-dev/capstan/internal/controller/toolresult"
@@ -136,6 +137,8 @@ type Options struct {
 	Traces trace.Sink
 	// Live receives the events of Turns that no journal has. Default: none are made.
 	Live live.Sink
+	// Streaming serves events of Sessions. Default: none are served.
+	Streaming *streaming.Options
 	// Identity signs the tokens by which MCPServers recognize agents. Default: none are signed.
 	Identity *identity.Signer
 	// Policies verifies that the admission policies of the installation are in force. Default: they are assumed to be.
@@ -235,7 +238,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	steps.OnNoKey = modelWakes.Wake
 	tasks := o.background(mgr, steps, sessionWakes)
 	steps.Tasks = tasks
-	if err := o.verifyPolicies(mgr, steps, turnWakes, modelWakes); err != nil {
+	err = errors.Join(o.verifyPolicies(mgr, steps, turnWakes, modelWakes), o.streams(ctx, mgr, steps.Log))
+	if err != nil {
 		return err
 	}
 	pools := o.pools()
@@ -450,10 +454,7 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner
 	}
 	return &step.Runner{
 		Runner: invocation.Runner{
-			Log: journal.New(o.Store, journal.Options{
-				CacheBytes: o.JournalCacheBytes, MaxBytes: o.MaxJournalBytes, MaxNamespaceBytes: o.MaxNamespaceJournalBytes,
-				Clock: o.Clock,
-			}),
+			Log:     journal.New(o.Store, o.journal()),
 			Clock:   o.Clock,
 			Egress:  o.Egress,
 			Clients: mcp.NewClients(o.Egress, mcp.ClientsOptions{}),

@@ -83,7 +83,8 @@ var _ = Describe("kubectl", func() {
 					}
 					if strings.HasPrefix(resource, "secrets") {
 						Expect(namespace).To(Equal(managerNamespace), line)
-						Expect(line).To(MatchRegexp(`^secrets\s+\[\]\s+\[capstan-identity-keys\]\s+\[get update\]\s*$`))
+						Expect(line).To(MatchRegexp(
+							`^secrets\s+\[\]\s+\[(capstan-identity-keys|capstan-stream)\]\s+\[get update\]\s*$`))
 					}
 				}
 			}

@@ -77,10 +77,12 @@ var everybodysRights = []string{
 // ownRights are the manager's rights in its own namespace.
 var ownRights = []string{
 	"configmaps [capstan-identity-keys]: get update",
+	"configmaps [capstan-stream]: get update",
 	"coordination.k8s.io/leases [manager.capstan.dev]: get update",
 	"coordination.k8s.io/leases: create",
 	"pods: get",
 	"secrets [capstan-identity-keys]: get update",
+	"secrets [capstan-stream]: get update",
 }
 
 // accountGroups are the groups of a user with the token of a ServiceAccount.

@@ -140,7 +140,7 @@ var _ = Describe("The install", Ordered, func() {
 		Expect(clusterBindings.Items).To(HaveLen(2))
 		bindings := &rbacv1.RoleBindingList{}
 		Expect(api.List(ctx, bindings, client.MatchingLabels{"app.kubernetes.io/name": "capstan"})).To(Succeed())
-		Expect(bindings.Items).To(HaveLen(3))
+		Expect(bindings.Items).To(HaveLen(6))
 
 		subject := rbacv1.Subject{Kind: "ServiceAccount", Name: "capstan-manager", Namespace: systemNamespace}
 		for _, binding := range clusterBindings.Items {
@@ -148,20 +148,24 @@ var _ = Describe("The install", Ordered, func() {
 			Expect(api.Get(ctx, client.ObjectKey{Name: binding.RoleRef.Name}, &rbacv1.ClusterRole{})).To(Succeed())
 		}
 		for _, binding := range bindings.Items {
-			Expect(binding.Namespace).To(Equal(systemNamespace))
+			if binding.Name == "capstan-stream-client-authorities" {
+				// It is in the namespace of its Role, which is one of the API server.
+				Expect(binding.Namespace).To(Equal("kube-system"))
+			} else {
+				Expect(binding.Namespace).To(Equal(systemNamespace))
+			}
 			role := client.ObjectKey{Namespace: binding.Namespace, Name: binding.RoleRef.Name}
 			Expect(api.Get(ctx, role, &rbacv1.Role{})).To(Succeed())
-			if binding.Name == "capstan-identity-key-set" {
-				continue // It is for those who verify tokens, as the next spec checks.
+			if binding.Name == "capstan-identity-key-set" || binding.Name == "capstan-stream-address" {
+				continue // It is for those who verify tokens or follow events, as the next specs check.
 			}
 			Expect(binding.Subjects).To(ConsistOf(subject))
 		}
 	})
 
-	It(
-		"lets the manager change the keys of identity tokens, and others read the key set alone",
-		func(ctx context.Context) {
-			const keys = "capstan-identity-keys"
+	DescribeTable(
+		"lets the manager change a Secret and a ConfigMap, and others read the ConfigMap alone:",
+		func(ctx context.Context, keys string) {
 			named := client.ObjectKey{Namespace: systemNamespace, Name: keys}
 			secret, published := &corev1.Secret{}, &corev1.ConfigMap{}
 			Expect(api.Get(ctx, named, secret)).To(Succeed())
@@ -195,6 +199,8 @@ var _ = Describe("The install", Ordered, func() {
 				Expect(review.Status.Allowed).To(Equal(may.allowed), "%+v", may)
 			}
 		},
+		Entry("the keys of identity tokens", "capstan-identity-keys"),
+		Entry("the certificate of event streams", "capstan-stream"),
 	)
 
 	It("grants the manager no permission by wildcard", func(ctx context.Context) {

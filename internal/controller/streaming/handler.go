@@ -1,0 +1,176 @@
+package streaming
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/feed"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+)
+
+const (
+	// reviewTimeout bounds the reviews of a request.
+	reviewTimeout = 10 * time.Second
+	// retryAfter is what a caller is asked to wait if there are too many.
+	retryAfter = "5"
+)
+
+// Sessions finds Sessions.
+type Sessions interface {
+	// Session returns a Session with its Turns that have not ended; nil if it does not exist.
+	Session(ctx context.Context, namespace, name string) (*v1alpha1.Session, []*v1alpha1.Turn, error)
+}
+
+// Handler answers requests.
+type Handler struct {
+	// Authenticator and Authorizer decide who may follow.
+	Authenticator *Authenticator
+	Authorizer    *Authorizer
+	// Sessions finds Sessions.
+	Sessions Sessions
+	// Hub has the events.
+	Hub *feed.Hub
+	// Clock returns the current time.
+	Clock func() time.Time
+	// Log receives what operators should know. It never has credentials.
+	Log logr.Logger
+	// Intervals of a stream. Default: those of the documentation.
+	Intervals Intervals
+}
+
+// Register adds the paths of the handler.
+func (h *Handler) Register(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/namespaces/{namespace}/sessions/{name}/events", h.events)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusNotFound, metav1.StatusReasonNotFound,
+			"only GET /v1/namespaces/{namespace}/sessions/{name}/events exists")
+	})
+}
+
+// admit authenticates and authorizes a request, and returns its caller; nil if it was answered.
+func (h *Handler) admit(w http.ResponseWriter, r *http.Request, do Action) *Caller {
+	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
+	defer cancel()
+	caller, err := h.Authenticator.Authenticate(r.WithContext(ctx))
+	if errors.Is(err, errUnauthenticated) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		answer(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, err.Error())
+		return nil
+	}
+	allowed := false
+	if err == nil {
+		allowed, err = h.Authorizer.Allowed(ctx, caller, do)
+	}
+	switch {
+	case err != nil:
+		h.Log.Info("Failed to review a request for events", "error", err.Error())
+		w.Header().Set("Retry-After", retryAfter)
+		answer(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
+			"the API server cannot be asked whether the request is allowed; try again")
+		return nil
+	case !allowed:
+		answer(w, http.StatusForbidden, metav1.StatusReasonForbidden, forbidden(caller, do))
+		return nil
+	}
+	return caller
+}
+
+func forbidden(caller *Caller, do Action) string {
+	return fmt.Sprintf("User %q cannot %s resource \"sessions/%s\" in API group %q in the namespace %q",
+		caller.GetName(), do.Verb, do.Subresource, v1alpha1.GroupVersion.Group, do.Namespace)
+}
+
+// events answers a request for the events of a Session.
+func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
+	do := Action{
+		Verb: "get", Subresource: "events", Namespace: r.PathValue("namespace"), Name: r.PathValue("name"),
+	}
+	after, err := afterOf(r)
+	if err != nil {
+		answer(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	caller := h.admit(w, r, do)
+	if caller == nil {
+		return
+	}
+	session, turns, err := h.Sessions.Session(r.Context(), do.Namespace, do.Name)
+	if err != nil {
+		h.Log.Info("Failed to read a Session for its events", "error", err.Error())
+		answer(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "the Session cannot be read")
+		return
+	}
+	if session == nil {
+		answer(w, http.StatusNotFound, metav1.StatusReasonNotFound,
+			fmt.Sprintf("Session %q does not exist in the namespace %q", do.Name, do.Namespace))
+		return
+	}
+	subscription, err := h.Hub.Subscribe(feed.Request{
+		Session: journal.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID},
+		User:    caller.GetName(), After: after, Head: session.Status.Journal.Head, Turns: turns,
+	})
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	defer subscription.Close()
+	admitted(r.Context())
+	s := &sending{
+		Handler: h, subscription: subscription, request: r, caller: caller, action: do, w: w,
+		control: http.NewResponseController(w), session: journal.Session{
+			Namespace: session.Namespace, Name: session.Name, UID: session.UID,
+		},
+	}
+	s.run(r.Context())
+}
+
+// afterOf returns the sequence number after which a caller wants the events: the parameter, or the header that browsers
+// and other clients of server-sent events send when they connect again.
+func afterOf(r *http.Request) (int64, error) {
+	text := r.URL.Query().Get("after")
+	if text == "" {
+		text = strings.TrimSpace(r.Header.Get("Last-Event-ID"))
+	}
+	if text == "" {
+		return 0, nil
+	}
+	after, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || after < 0 {
+		return 0, errors.New("after, or Last-Event-ID, must be the sequence number of an event")
+	}
+	return after, nil
+}
+
+// refuse answers a request for which there is no room.
+func refuse(w http.ResponseWriter, err error) {
+	w.Header().Set("Retry-After", retryAfter)
+	var limit *feed.LimitError
+	if errors.As(err, &limit) && !limit.Total() {
+		answer(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, err.Error())
+		return
+	}
+	answer(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, err.Error())
+}
+
+// answer answers with a Status, as the API server does.
+func answer(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	// A caller that is gone needs no answer.
+	_ = json.NewEncoder(w).Encode(metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+		Code: int32(code), Reason: reason, Message: message,
+	})
+}

@@ -1,0 +1,266 @@
+package turns_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/streamclient"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
+)
+
+// streamPlace is where the event streams of the newest kit are.
+type streamPlace struct {
+	mu      sync.Mutex
+	address string
+	as      *rest.Config
+}
+
+// Endpoint implements streamclient.Endpoints, with the credentials of a configuration.
+func (p *streamPlace) Endpoint(context.Context) (streamclient.Endpoint, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := &tls.Config{RootCAs: testRoots(), ServerName: "example.com", MinVersion: tls.VersionTLS12}
+	if len(p.as.CertData) > 0 {
+		pair, err := tls.X509KeyPair(p.as.CertData, p.as.KeyData)
+		if err != nil {
+			return streamclient.Endpoint{}, err
+		}
+		own.Certificates = []tls.Certificate{pair}
+	}
+	transport := &http.Transport{TLSClientConfig: own, DisableKeepAlives: true}
+	return streamclient.Endpoint{
+		URL: "https://" + p.address, Client: &http.Client{Transport: bearing{transport, p.as.BearerToken}},
+	}, nil
+}
+
+// bearing sends a bearer token, if there is one.
+type bearing struct {
+	http.RoundTripper
+	token string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b bearing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.token != "" {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+b.token)
+	}
+	return b.RoundTripper.RoundTrip(r)
+}
+
+// pathLog has the requests of a kit.
+type pathLog struct {
+	http.RoundTripper
+	mu  *sync.Mutex
+	all *[]string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (l pathLog) RoundTrip(r *http.Request) (*http.Response, error) {
+	l.mu.Lock()
+	*l.all = append(*l.all, r.Method+" "+r.URL.RequestURI())
+	l.mu.Unlock()
+	return l.RoundTripper.RoundTrip(r)
+}
+
+var _ = Describe("The event stream of a Session", Serial, Ordered, func() {
+	var server *suite.Server
+	var paths pathLog
+	place := &streamPlace{}
+
+	BeforeAll(func() { server = suite.Start() })
+	BeforeEach(func() {
+		restore := kit
+		DeferCleanup(func() { kit = restore })
+	})
+
+	// serve starts a kit, at another address than the one before.
+	serve := func() (stop func()) {
+		GinkgoHelper()
+		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		Expect(err).NotTo(HaveOccurred())
+		known := httptest.NewTLSServer(nil)
+		certificate := known.TLS.Certificates[0]
+		known.Close()
+		paths = pathLog{mu: &sync.Mutex{}, all: &[]string{}}
+		started, err := capstantest.Start(context.Background(), server.Config, capstantest.Options{
+			Transport: func(next http.RoundTripper) http.RoundTripper {
+				return pathLog{next, paths.mu, paths.all}
+			},
+			Streams: &capstantest.Streams{Listener: listener, Certificate: &certificate},
+		})
+		Expect(err).NotTo(HaveOccurred())
+		stop = sync.OnceFunc(func() { Expect(started.Stop()).To(Succeed()) })
+		DeferCleanup(stop)
+		place.mu.Lock()
+		defer place.mu.Unlock()
+		kit, place.address = started, listener.Addr().String()
+		return stop
+	}
+
+	// mayFollow lets a user, or a ServiceAccount, follow the Sessions of a namespace.
+	mayFollow := func(ctx context.Context, namespace string, subject rbacv1.Subject) {
+		GinkgoHelper()
+		meta := metav1.ObjectMeta{Namespace: namespace, Name: "follow"}
+		create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"capstan.dev"}, Resources: []string{"sessions/events"}, Verbs: []string{"get"},
+		}}}, &rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "follow"},
+			Subjects: []rbacv1.Subject{subject},
+		})
+	}
+
+	// words is a model that says so many words, one in a hundred milliseconds.
+	words := func(n int) v1alpha1.Simulation {
+		return v1alpha1.Simulation{
+			Response: builder.Fixed(strings.TrimSpace(strings.Repeat("word ", n))),
+			Latency:  &metav1.Duration{Duration: time.Duration(n) * 100 * time.Millisecond},
+		}
+	}
+
+	// journaled are the ids of the events in the journal.
+	journaled := func(ctx context.Context, namespace string) (ids []string) {
+		GinkgoHelper()
+		for _, entry := range journalOf(ctx, namespace) {
+			if entry.Final {
+				for _, e := range entry.Events {
+					ids = append(ids, e.ID)
+				}
+			}
+		}
+		return ids
+	}
+
+	// follow follows the Session demo until its Turn has ended. Each text of a response is passed to shown.
+	follow := func(ctx context.Context, namespace string, as *rest.Config, shown func(string)) (ids []string, texts int) {
+		GinkgoHelper()
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		place.as = as
+		client := &streamclient.Client{Endpoints: place}
+		text := ""
+		for e, err := range client.Follow(ctx, stream.Session{Namespace: namespace, Name: "demo"}, 0) {
+			Expect(err).NotTo(HaveOccurred())
+			if e.Sequence > 0 {
+				ids = append(ids, e.ID)
+				Expect(e.Sequence).To(BeEquivalentTo(len(ids)))
+			}
+			switch e.Type {
+			case stream.TypeOutputMessageDelta:
+				data, err := stream.Decode[stream.OutputMessageDelta](e)
+				Expect(err).NotTo(HaveOccurred())
+				text = text[:data.Offset] + data.Text
+				texts++
+				shown(text)
+			case stream.TypeOutputMessageCompleted:
+				data, err := stream.Decode[stream.OutputMessageCompleted](e)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(data.Message.Content[0].Text).To(HavePrefix(text))
+			case stream.TypeSessionIdled:
+				return ids, texts
+			}
+		}
+		return ids, texts
+	}
+
+	// Rules: LLM-04, EVT-02, EVT-05.
+	It("has words as they come, and what the journal has, for a client certificate", func(ctx context.Context) {
+		serve()
+		namespace := newNamespace(ctx, words(10))
+		ann := server.User("ann")
+		mayFollow(ctx, namespace, rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "ann"})
+		create(ctx, builder.Session("demo").In(namespace).Obj(), builder.Turn("demo-1").In(namespace).Obj())
+		ids, texts := follow(ctx, namespace, ann.Config(), func(string) {})
+		Expect(texts).To(BeNumerically(">", 3))
+		Expect(ids).To(Equal(journaled(ctx, namespace)))
+		Expect(answered(ctx, namespace).Status.Output).To(HavePrefix("word"))
+		paths.mu.Lock()
+		defer paths.mu.Unlock()
+		Expect(*paths.all).To(ContainElement(ContainSubstring("/subjectaccessreviews")))
+		for _, request := range *paths.all {
+			Expect(request).NotTo(MatchRegexp(`^(PUT|PATCH|DELETE) .*journalentries`))
+			Expect(request).NotTo(ContainSubstring("journalentries?"), "nothing lists or watches entries")
+		}
+	})
+
+	It("is for tokens of this server and of the API server, with the right to get it", func(ctx context.Context) {
+		serve()
+		namespace := newNamespace(ctx, builder.Script("Hello."))
+		create(ctx, builder.Session("demo").In(namespace).Obj(), builder.Turn("demo-1").In(namespace).Obj())
+		answered(ctx, namespace)
+		clients, err := kubernetes.NewForConfig(server.Config)
+		Expect(err).NotTo(HaveOccurred())
+		token := func(account string, audiences ...string) *rest.Config {
+			request, err := clients.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account,
+				&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}},
+				metav1.CreateOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			return &rest.Config{BearerToken: request.Status.Token}
+		}
+		for _, name := range []string{"reader", "stranger"} {
+			create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+		}
+		mayFollow(ctx, namespace, rbacv1.Subject{Kind: "ServiceAccount", Namespace: namespace, Name: "reader"})
+		for _, as := range []*rest.Config{token("reader", "capstan.dev"), token("reader")} {
+			ids, _ := follow(ctx, namespace, as, func(string) {})
+			Expect(ids).To(Equal(journaled(ctx, namespace)))
+		}
+		refused := func(as *rest.Config) error {
+			place.as = as
+			client := &streamclient.Client{Endpoints: place}
+			for _, err := range client.Follow(ctx, stream.Session{Namespace: namespace, Name: "demo"}, 0) {
+				return err
+			}
+			return errors.New("the stream has no event and no error")
+		}
+		Expect(apierrors.IsUnauthorized(refused(token("reader", "other")))).To(BeTrue())
+		Expect(apierrors.IsUnauthorized(refused(&rest.Config{}))).To(BeTrue())
+		Expect(apierrors.IsForbidden(refused(token("stranger", "capstan.dev")))).To(BeTrue())
+		Expect(apierrors.IsForbidden(refused(server.User("bob").Config()))).To(BeTrue())
+	})
+
+	// Rules: LLM-04.
+	It("goes on where it was when the manager is replaced in mid sentence", func(ctx context.Context) {
+		stop := serve()
+		namespace := newNamespace(ctx, words(20))
+		mayFollow(ctx, namespace, rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "carl"})
+		create(ctx, builder.Session("demo").In(namespace).Obj(), builder.Turn("demo-1").In(namespace).Obj())
+		replaced, again := false, 0
+		ids, _ := follow(ctx, namespace, server.User("carl").Config(), func(text string) {
+			switch {
+			case !replaced && len(text) > 20:
+				replaced = true
+				stop()
+				serve()
+			case replaced && !strings.HasPrefix(text, strings.Repeat("word ", 6)):
+				again++
+			}
+		})
+		Expect(replaced).To(BeTrue())
+		Expect(again).To(BeNumerically(">", 0), "the second manager has called the model again")
+		Expect(ids).To(Equal(journaled(ctx, namespace)))
+		Expect(ids).To(ContainElement(event.ID(answered(ctx, namespace).UID, 1, event.TypeTurnStarted, "")))
+	})
+})
