@@ -3,6 +3,7 @@ package turns_test
 import (
 	"context"
 	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"net"
 	"net/http"
@@ -239,6 +240,91 @@ var _ = Describe("The event stream of a Session", Serial, Ordered, func() {
 		Expect(apierrors.IsUnauthorized(refused(&rest.Config{}))).To(BeTrue())
 		Expect(apierrors.IsForbidden(refused(token("stranger", "capstan.dev")))).To(BeTrue())
 		Expect(apierrors.IsForbidden(refused(server.User("bob").Config()))).To(BeTrue())
+	})
+
+	It("is found by its ConfigMap, with a token for it alone where the user may ask for one", func(ctx context.Context) {
+		serve()
+		namespace := newNamespace(ctx, builder.Script("Hello."))
+		create(ctx, builder.Session("demo").In(namespace).Obj(), builder.Turn("demo-1").In(namespace).Obj())
+		answered(ctx, namespace)
+		follows := func(as *rest.Config, install string) (ids []string, err error) {
+			client, err := streamclient.New(as, install)
+			Expect(err).NotTo(HaveOccurred())
+			for e, err := range client.Follow(ctx, stream.Session{Namespace: namespace, Name: "demo"}, 0) {
+				if err != nil {
+					return ids, err
+				}
+				if e.Type == stream.TypeStreamSynced {
+					break
+				}
+				ids = append(ids, e.ID)
+			}
+			return ids, nil
+		}
+		unreachable := func(err error) {
+			GinkgoHelper()
+			var reported *streamclient.UnreachableError
+			Expect(errors.As(err, &reported)).To(BeTrue(), "%v", err)
+		}
+		install := suite.Namespace(ctx, kit.Client, "install-")
+		_, err := follows(server.Config, install)
+		unreachable(err)
+
+		known := httptest.NewTLSServer(nil)
+		defer known.Close()
+		public := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: install, Name: "capstan-stream"}}
+		public.Data = map[string]string{
+			"address": place.address,
+			"ca.crt":  string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: known.Certificate().Raw})),
+		}
+		create(ctx, public)
+		want := journaled(ctx, namespace)
+		dora := server.User("dora").Config()
+		_, err = follows(dora, install)
+		unreachable(err) // Not without the right to read the ConfigMap.
+		mayFollow(ctx, namespace, rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "dora"})
+		meta := metav1.ObjectMeta{Namespace: install, Name: "address"}
+		create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"capstan-stream"},
+			Verbs: []string{"get"},
+		}}}, &rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "address"},
+			Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:authenticated"}},
+		})
+		Expect(follows(dora, install)).To(Equal(want))
+
+		By("a ServiceAccount that may ask for a token of its own")
+		create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "asker"}})
+		clients, err := kubernetes.NewForConfig(server.Config)
+		Expect(err).NotTo(HaveOccurred())
+		token, err := clients.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "asker",
+			&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		asker := rest.AnonymousClientConfig(server.Config)
+		asker.BearerToken = token.Status.Token
+		subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: namespace, Name: "asker"}
+		meta = metav1.ObjectMeta{Namespace: namespace, Name: "asker"}
+		create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+			{
+				APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{"asker"},
+				Verbs: []string{"create"},
+			},
+			{APIGroups: []string{"capstan.dev"}, Resources: []string{"sessions/events"}, Verbs: []string{"get"}},
+		}}, &rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "asker"},
+			Subjects: []rbacv1.Subject{subject},
+		})
+		Expect(follows(asker, install)).To(Equal(want))
+
+		By("nobody who acts as another user, and nobody who may not forward a port where there is no address")
+		acting := rest.CopyConfig(server.Config)
+		acting.Impersonate.UserName = "dora"
+		_, err = follows(acting, install)
+		unreachable(err)
+		delete(public.Data, "address")
+		Expect(kit.Client.Update(ctx, public)).To(Succeed())
+		_, err = follows(dora, install)
+		unreachable(err)
 	})
 
 	// Rules: LLM-04.

@@ -1,0 +1,127 @@
+package streamclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+)
+
+const (
+	// managers selects the pods of the manager, of which any answers.
+	managers = "app.kubernetes.io/name=capstan,app.kubernetes.io/component=manager"
+	// portName is the name of the port in the pods, and defaultPort its number where it has no name.
+	portName    = "stream"
+	defaultPort = 9443
+)
+
+// forward forwards a local port to a pod of the manager until the context ends, and returns its address. The error is an
+// *UnreachableError if the user may not do that.
+func (d *discovered) forward(ctx context.Context) (string, error) {
+	if err := d.mayForward(ctx); err != nil {
+		return "", err
+	}
+	pods, err := d.clients.CoreV1().Pods(d.namespace).List(ctx, metav1.ListOptions{LabelSelector: managers})
+	if apierrors.IsForbidden(err) {
+		return "", &UnreachableError{err}
+	}
+	if err != nil {
+		return "", fmt.Errorf("listing the pods of the manager: %w", err)
+	}
+	ready := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !isReady(pod) })
+	if len(ready) == 0 {
+		return "", errors.New("no pod of the manager is ready")
+	}
+	pod := ready[rand.N(len(ready))]
+	dialer, err := d.dialer(pod)
+	if err != nil {
+		return "", err
+	}
+	begun, ended := make(chan struct{}), make(chan error, 1)
+	forwarder, err := portforward.NewOnAddressesWithContext(
+		ctx, dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(portOf(pod))}, begun, io.Discard, io.Discard,
+	)
+	if err != nil {
+		return "", fmt.Errorf("preparing to forward a port to pod %s: %w", pod.Name, err)
+	}
+	go func() { ended <- forwarder.ForwardPorts() }()
+	select {
+	case <-begun:
+	case err := <-ended:
+		return "", fmt.Errorf("forwarding a port to pod %s: %w", pod.Name, err)
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		return "", fmt.Errorf("forwarding a port to pod %s: %w", pod.Name, err)
+	}
+	return "127.0.0.1:" + strconv.Itoa(int(ports[0].Local)), nil
+}
+
+// mayForward returns an *UnreachableError if the user may not forward ports to the manager.
+func (d *discovered) mayForward(ctx context.Context) error {
+	review, err := d.clients.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+		&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: d.namespace, Verb: "create", Resource: "pods", Subresource: "portforward",
+			},
+		}}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("asking whether a port may be forwarded: %w", err)
+	}
+	if !review.Status.Allowed {
+		return &UnreachableError{fmt.Errorf("the manager publishes no address, and the user may not forward a port to it "+
+			"(create on pods/portforward in the namespace %s)", d.namespace)}
+	}
+	return nil
+}
+
+// dialer connects to a pod over a WebSocket, and over SPDY where the API server does not know that.
+func (d *discovered) dialer(pod corev1.Pod) (httpstream.Dialer, error) {
+	url := d.clients.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).
+		SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(d.config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to forward a port: %w", err)
+	}
+	older := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	newer, err := portforward.NewSPDYOverWebsocketDialer(url, d.config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to forward a port: %w", err)
+	}
+	return portforward.NewFallbackDialer(newer, older, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	}), nil
+}
+
+// isReady reports whether connections to a pod are answered.
+func isReady(pod corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// portOf is the port of event streams in a pod.
+func portOf(pod corev1.Pod) int {
+	for _, container := range pod.Spec.Containers {
+		for _, port := range container.Ports {
+			if port.Name == portName {
+				return int(port.ContainerPort)
+			}
+		}
+	}
+	return defaultPort
+}
