@@ -225,6 +225,12 @@ func TestAStreamEndsWhenItsCallerMayNotFollowAnyMore(t *testing.T) {
 	}
 }
 
+// Rules: HB-01.
+func TestAStreamWithNothingToSendShowsThatItIsAlive(t *testing.T) {
+	b := newBench(t, many(), func(b *bench) { b.handler.Intervals = Intervals{Heartbeat: 10 * time.Millisecond} }).lead()
+	expect(t, lines(b.get(b.client("own"), path).Body, ": "), ": connected", ": heartbeat", ": heartbeat")
+}
+
 func TestAStreamEndsWhenTheTokenExpires(t *testing.T) {
 	claims := fmt.Sprintf(`{"exp":%d}`, time.Now().Add(2*time.Second).Unix())
 	token := "x." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".x"
