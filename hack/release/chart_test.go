@@ -264,7 +264,8 @@ func TestKubeconformAcceptsTheChart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, result := range validate.ValidateWithContext(context.Background(), key, io.NopCloser(strings.NewReader(string(content)))) {
+		reader := io.NopCloser(strings.NewReader(string(content)))
+		for _, result := range validate.ValidateWithContext(context.Background(), key, reader) {
 			switch {
 			case result.Status == validator.Valid:
 				valid++
@@ -296,8 +297,8 @@ func TestKubeconformAcceptsTheChart(t *testing.T) {
 // hack/cluster builds, as kubeconform reads them. Unknown fields are errors.
 func kubernetesSchemas(t *testing.T) string {
 	t.Helper()
-	module, err := exec.CommandContext(t.Context(), "go", "-C", "../cluster", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").
-		Output()
+	list := exec.CommandContext(t.Context(), "go", "-C", "../cluster", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
+	module, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,7 +142,8 @@ func TestValuesGetTheImagesAndKeepTheirComments(t *testing.T) {
 }
 
 func TestNotesAreTheSectionOfTheVersion(t *testing.T) {
-	const changelog = "# Changelog\n\n## [Unreleased]\n\nNew.\n\n## [1.1.0] - 2026-01-01\n\nOlder.\n\n## [1.0.0]\n\nFirst.\n"
+	const changelog = "# Changelog\n\n## [Unreleased]\n\nNew.\n\n## [1.1.0] - 2026-01-01\n\nOlder.\n\n" +
+		"## [1.0.0]\n\nFirst.\n"
 	for version, want := range map[string]string{"v1.1.0": "Older.", "v1.0.0": "First.", "v1.2.0": "New."} {
 		if got, err := section(changelog, version); err != nil || got != want {
 			t.Errorf("section(%s) = %q, %v, want %q", version, got, err, want)
@@ -210,7 +211,7 @@ func TestArchivesHaveTheProgramAndTheLicense(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
+	defer func() { _ = reader.Close() }()
 	if len(reader.File) != 2 || reader.File[0].Name != "kubectl-capstan.exe" || reader.File[0].Mode() != 0o755 {
 		t.Errorf("the archive has %+v", reader.File)
 	}
