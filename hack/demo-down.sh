@@ -5,6 +5,7 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 choose_cluster
+confirm_cluster "remove Capstan and every conversation from"
 case $cluster_type in
   local) say "stopping the cluster"; cluster down ;;
   kind) say "deleting the kind cluster"; kind delete cluster --name capstan --kubeconfig "$KUBECONFIG"; rm -f "$KUBECONFIG" ;;

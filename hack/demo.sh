@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The demo: brings up a Kubernetes cluster, deploys the manager and runs one Turn, whose tools run in containers. Exits
-# with 0 only if the Turn succeeded.
+# with 0 only if the Turn succeeded. DEMO_YES=1 answers the question whether it may use the cluster of KUBECONFIG.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -22,6 +22,8 @@ finish() {
 trap finish EXIT
 
 choose_cluster
+announce_demo
+confirm_cluster
 start_cluster
 load_images
 deploy

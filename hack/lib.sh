@@ -29,6 +29,48 @@ choose_cluster() {
   export KUBECONFIG
 }
 
+# cache is the directory that has everything the demo writes.
+cache=${XDG_CACHE_HOME:-${HOME:-}/.cache}/capstan
+
+# announce_demo prints what the demo is about to do, how long that takes, and what remains.
+announce_demo() {
+  local programs
+  case $cluster_type in
+    local)
+      programs=$(cluster assets)
+      say "the demo starts a Kubernetes of its own on this machine, installs Capstan there and runs a Turn"
+      if [ -x "$programs/ctr" ]; then
+        say "it takes about a minute; the programs of the cluster exist already"
+      else
+        say "it takes about 10 minutes on two cores, most of it to build the programs of the cluster, once; later about a minute"
+      fi
+      say "make demo-down removes the cluster. What remains is in $cache and in Go's own caches; remove these programs with: rm -r $cache"
+      say "Debian packages that the cluster needs (runc, containernetworking-plugins, iproute2, mount) are installed if they are missing, and stay" ;;
+    kind)
+      say "the demo creates the kind cluster capstan, installs Capstan there and runs a Turn; it takes a few minutes"
+      say "make demo-down deletes the cluster. What remains is in $cache, in Go's own caches, and the image of kind's node" ;;
+    existing)
+      say "the demo installs Capstan in the cluster of KUBECONFIG=$KUBECONFIG, and runs a Turn in namespace capstan-demo; it takes about two minutes"
+      say "make demo-down removes both. What remains is in $cache, in Go's own caches, and the images in the cluster's nodes" ;;
+  esac
+}
+
+# confirm_cluster [ACTION] asks before a cluster that is not the demo's own is changed. Without a terminal it refuses,
+# unless DEMO_YES=1.
+confirm_cluster() {
+  local reply context
+  [ "$cluster_type" = existing ] || return 0
+  [ "${DEMO_YES:-}" != 1 ] || return 0
+  find_kubectl
+  context=$("$kubectl_bin" config current-context 2>/dev/null || echo "no current context")
+  [ -t 0 ] || die "KUBECONFIG=$KUBECONFIG is set (context $context). Set DEMO_YES=1 to use that cluster, or unset KUBECONFIG to use one of the demo's own"
+  read -r -p "About to ${1:-install Capstan in} the cluster of context $context (KUBECONFIG=$KUBECONFIG). Continue? [y/N] " reply || reply=
+  case $reply in
+    y | Y | yes | Yes) ;;
+    *) die "nothing was changed. Unset KUBECONFIG to use a cluster of the demo's own" ;;
+  esac
+}
+
 # start_cluster brings the chosen cluster up, and sets KUBECONFIG and kubectl_bin.
 start_cluster() {
   case $cluster_type in
@@ -37,7 +79,7 @@ start_cluster() {
       kind get clusters 2>/dev/null | grep -qx capstan || { say "creating the kind cluster capstan"; mkdir -p "$(dirname "$KUBECONFIG")"; kind create cluster --name capstan --kubeconfig "$KUBECONFIG"; }
       kind export kubeconfig --name capstan --kubeconfig "$KUBECONFIG" >/dev/null 2>&1 ;;
     local)
-      say "starting a single-node Kubernetes (the first time builds it from source: about 8 minutes on two cores)"
+      say "starting a single-node Kubernetes"
       cluster up
       KUBECONFIG=$(cluster kubeconfig)
       export KUBECONFIG ;;

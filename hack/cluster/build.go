@@ -102,15 +102,48 @@ func buildPrograms(ctx context.Context, progress io.Writer, wanted []program) er
 	defer unlock()
 
 	missing := missingPrograms(dir, wanted)
+	began := time.Now()
 	for i, p := range missing {
 		fmt.Fprintf(progress, "building %s (%d of %d) ...\n", p.name, i+1, len(missing))
 		started := time.Now()
-		if err := buildProgram(ctx, progress, dir, p); err != nil {
+		stop := everyFewSeconds(reportInterval, func() {
+			fmt.Fprintf(progress, "  still building %s (%d of %d): %.0f s, %.0f s in all\n",
+				p.name, i+1, len(missing), time.Since(started).Seconds(), time.Since(began).Seconds())
+		})
+		err := buildProgram(ctx, progress, dir, p)
+		stop()
+		if err != nil {
 			return fmt.Errorf("building %s: %w", p.name, err)
 		}
 		fmt.Fprintf(progress, "built %s in %s\n", p.name, seconds(time.Since(started)))
 	}
 	return nil
+}
+
+// reportInterval is how often a build that takes long reports that it goes on.
+const reportInterval = 15 * time.Second
+
+// everyFewSeconds calls report at intervals until the function that it returns is called, which waits for the last
+// report.
+func everyFewSeconds(interval time.Duration, report func()) func() {
+	done, ended := make(chan struct{}), make(chan struct{})
+	ticker := time.NewTicker(interval)
+	go func() {
+		defer close(ended)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				report()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
 }
 
 func buildProgram(ctx context.Context, progress io.Writer, dir string, p program) error {

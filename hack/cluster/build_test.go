@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func names(programs []program) []string {
@@ -117,5 +119,40 @@ func TestLockIsHeldUntilItIsGivenBack(t *testing.T) {
 	unlock()
 	if err := <-got; err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestProgressIsReportedUntilTheBuildEnds(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	var ended atomic.Int32
+	stop := everyFewSeconds(time.Millisecond, func() {
+		begun <- struct{}{}
+		<-release
+		ended.Add(1)
+	})
+	<-begun
+	release <- struct{}{}
+	<-begun // the second report is being written when the build ends
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		stop()
+	}()
+	select {
+	case <-stopped:
+		t.Error("the last report is not waited for")
+	case release <- struct{}{}:
+	}
+	for {
+		select {
+		case <-begun: // one that was due before the end was known
+			release <- struct{}{}
+			continue
+		case <-stopped:
+		}
+		break
+	}
+	if ended.Load() < 2 {
+		t.Errorf("%d reports were written", ended.Load())
 	}
 }
