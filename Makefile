@@ -121,6 +121,7 @@ test: ## Run everything: generated files, linters, unit tests, suites with an AP
 		$(MAKE) test-examples; \
 		wait $$building || { cat "$$log"; exit 1; }
 	@$(MAKE) test-e2e
+	@$(MAKE) test-install
 	@echo "==> all tests passed"
 
 .PHONY: envtest
@@ -182,6 +183,12 @@ test-examples: envtest ## Run the tests of the example modules, as users do.
 test-e2e: ## Run the tests on a real cluster, and start one if needed (takes minutes the first time).
 	@echo "==> tests on a real cluster"
 	@hack/e2e.sh
+
+# The commit before must be in the clone. INSTALL_PLATFORMS=linux/amd64 builds the images for one platform only.
+.PHONY: test-install
+test-install: ## Install, upgrade, roll back and uninstall releases on a real cluster, with INSTALL_TURNS (6) Turns running.
+	@echo "==> installs on a real cluster"
+	@hack/install-test.sh $(if $(INSTALL_TURNS),--turns "$(INSTALL_TURNS)")
 
 .PHONY: test-load
 test-load: ## Run the specs under load on a real cluster (many minutes). LOAD_FOCUS selects specs by a regular expression.

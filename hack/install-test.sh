@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Installs releases on a real cluster: images and charts from a registry on this machine, upgrades, a rollback, an
+# uninstall, with Turns running. Brings the cluster up if it does not run.
+set -euo pipefail
+
+usage() {
+  cat <<'USAGE'
+usage: hack/install-test.sh [options]
+
+  --name NAME    the local cluster of hack/cluster to use (default: default); brought up if it does not run
+  --turns N      the number of Turns that run during each change (default: 6)
+  --down         take the local cluster down afterwards
+USAGE
+}
+
+name=default down=no
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --name) name=$2; shift 2 ;;
+    --turns) export INSTALL_TURNS=$2; shift 2 ;;
+    --down) down=yes; shift ;;
+    --help|-h) usage; exit 0 ;;
+    *) echo "unknown option $1" >&2; usage >&2; exit 2 ;;
+  esac
+done
+cd "$(dirname "$0")/.."
+cluster() { go -C hack/cluster run . --name "$name" "$@"; }
+
+work=$(mktemp -d)
+finish() {
+  code=$?
+  rm -rf "$work"
+  if [ "$down" = yes ]; then cluster down || code=1; fi
+  exit "$code"
+}
+trap finish EXIT
+
+cluster status >/dev/null 2>&1 || cluster up
+cluster images toolbox --out "$work" --load
+KUBECONFIG=$(cluster kubeconfig)
+E2E_KUBECTL=$(cluster assets)/kubectl
+export KUBECONFIG E2E_KUBECTL
+# -v: progress is printed while the test runs.
+CGO_ENABLED=0 go -C hack/release test -tags e2e -count=1 -v -timeout 25m -run '^TestInstall$' .
