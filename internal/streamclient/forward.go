@@ -14,7 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // portforward of client-go takes its types.
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 )
@@ -27,8 +27,8 @@ const (
 	defaultPort = 9443
 )
 
-// forward forwards a local port to a pod of the manager until the context ends, and returns its address. The error is an
-// *UnreachableError if the user may not do that.
+// forward forwards a local port to a pod of the manager until the context ends, and returns its address. The error is
+// an *UnreachableError if the user may not do that.
 func (d *discovered) forward(ctx context.Context) (string, error) {
 	if err := d.mayForward(ctx); err != nil {
 		return "", err
