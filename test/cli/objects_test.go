@@ -2,6 +2,10 @@ package cli_test
 
 import (
 	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -167,6 +171,29 @@ var _ = Describe("completion", func() {
 		}
 		Expect(ann.run(ctx, "completion", "bash").out).To(ContainSubstring("kubectl-capstan"))
 		Expect(ann.run(ctx, "version").out).To(ContainSubstring("commit"))
+	})
+})
+
+var _ = Describe("kubectl", func() {
+	It("finds the plugin, and completes its words as the document describes", func(ctx context.Context) {
+		namespace := stage(ctx, echo())
+		document, err := os.ReadFile("../../docs/cli.md")
+		Expect(err).NotTo(HaveOccurred())
+		script := regexp.MustCompile(`(?s)printf '(.*?)' > ~/\.local/bin/(\S+)\n`).FindStringSubmatch(string(document))
+		Expect(script).To(HaveLen(3))
+		folder := GinkgoT().TempDir()
+		Expect(os.Symlink(binary, filepath.Join(folder, "kubectl-capstan"))).To(Succeed())
+		Expect(os.WriteFile(filepath.Join(folder, script[2]), []byte(strings.ReplaceAll(script[1], `\n`, "\n")), 0o755)).
+			To(Succeed())
+		kubectl := func(arguments ...string) string {
+			command := exec.CommandContext(ctx, suite.KubectlPath(), arguments...)
+			command.Env = append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"), "KUBECONFIG="+server.Kubeconfig)
+			output, err := command.Output()
+			Expect(err).NotTo(HaveOccurred())
+			return string(output)
+		}
+		Expect(kubectl("capstan", "ask", "demo", "Hi", "-n", namespace)).To(Equal("You said: Hi\n"))
+		Expect(kubectl("__complete", "capstan", "log", "-n", namespace, "")).To(HavePrefix("demo\n"))
 	})
 })
 

@@ -176,7 +176,7 @@ func (p *program) await(
 		return nil
 	case ctx.Err() != nil:
 		return &outcome.Error{
-			Code: outcome.Interrupted, Message: fmt.Sprintf("\nTurn %s goes on. Rejoin it: %s", turn, rejoin),
+			Code: outcome.Interrupted, Message: fmt.Sprintf("Turn %s goes on. Rejoin it: %s", turn, rejoin),
 		}
 	case errors.Is(limited.Err(), context.DeadlineExceeded):
 		return &outcome.Error{
@@ -188,7 +188,7 @@ func (p *program) await(
 	}
 }
 
-// follower follows Turns of a cluster.
+// follower follows Turns of a cluster by their objects.
 func (p *program) follower(c *access.Cluster) *follow.Follower {
 	return &follow.Follower{Client: c.WithWatch, Reader: c.Journal, Note: p.note}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/cli/follow"
 	"github.com/capstan-dev/capstan/internal/cli/history"
 	"github.com/capstan-dev/capstan/internal/cli/outcome"
 	"github.com/capstan-dev/capstan/internal/cli/text"
@@ -53,12 +54,13 @@ func (p *program) talk(ctx context.Context, name string, n newSession, rejoin bo
 	if err != nil {
 		return err
 	}
+	f := p.follower(conv.cluster)
 	p.note(fmt.Sprintf("Session %s. Ctrl-D ends the chat; Ctrl-C leaves it, and the Turn goes on.", conv.session.Name))
 	if active := conv.session.Status.ActiveTurn; active != nil {
 		if !rejoin {
 			p.note(fmt.Sprintf("Turn %s is active; messages wait behind it. To see it: %s chat %s --follow", active.Name,
 				conv.cluster.Command, conv.session.Name))
-		} else if err := p.rejoin(ctx, conv, active.Name); err != nil {
+		} else if err := p.rejoin(ctx, f, conv, active.Name); err != nil {
 			return err
 		}
 	} else if rejoin {
@@ -88,27 +90,38 @@ func (p *program) talk(ctx context.Context, name string, n newSession, rejoin bo
 		if err != nil {
 			return err
 		}
-		if err := p.accompany(ctx, conv, turn.Name, from, true); err != nil {
+		if err := p.accompany(ctx, f, conv, turn, from, p.terminal); err != nil {
 			return err
 		}
 	}
 }
 
 // rejoin shows a Turn from its beginning.
-func (p *program) rejoin(ctx context.Context, conv *conversation, turn string) error {
-	return p.accompany(ctx, conv, turn, history.Start(conv.session.Status.Journal.Head), false)
+func (p *program) rejoin(ctx context.Context, f *follow.Follower, conv *conversation, turn string) error {
+	of, err := findTurn(ctx, conv.cluster, turn)
+	if err != nil {
+		return err
+	}
+	return p.accompany(ctx, f, conv, of, history.Start(conv.session.Status.Journal.Head), false)
 }
 
-// accompany prints a Turn to its end. That a Turn fails does not end the chat.
+// accompany prints a Turn to its end. That a Turn fails does not end the chat. Its message may be on the terminal.
 func (p *program) accompany(
-	ctx context.Context, conv *conversation, turn string, from history.Position, typed bool,
+	ctx context.Context, f *follow.Follower, conv *conversation, turn *v1alpha1.Turn, from history.Position, typed bool,
 ) error {
-	v := newView(p.out, conv.cluster.Command, transcript.Options{Skip: typed && p.terminal})
-	return p.await(ctx, 0, turn, conv, func(ctx context.Context) error {
+	o := transcript.Options{}
+	if typed {
+		o.Shown = turn.UID
+	}
+	v := newView(p.out, conv.cluster.Command, o)
+	if err := v.begin(turn); err != nil {
+		return err
+	}
+	return p.await(ctx, 0, turn.Name, conv, func(ctx context.Context) error {
 		var state *v1alpha1.Turn
 		ended := false
-		key := types.NamespacedName{Namespace: conv.session.Namespace, Name: turn}
-		for u, err := range p.follower(conv.cluster).Turn(ctx, conv.journal(), key, from) {
+		key := types.NamespacedName{Namespace: turn.Namespace, Name: turn.Name}
+		for u, err := range f.Turn(ctx, conv.journal(), key, from) {
 			if err != nil {
 				return err
 			}

@@ -10,8 +10,7 @@ import (
 )
 
 func (p *program) doctor() *cobra.Command {
-	var managers string
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "doctor [SESSION | turn/TURN]",
 		Short: "Find what is wrong with the install, the namespace and a Session",
 		Long: `Check the install (kinds, manager, policies, versions), the namespace (your permissions, Models, Agents, Tools,
@@ -24,19 +23,17 @@ The exit code is 1 if something is wrong.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: p.either,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			return p.diagnose(cmd.Context(), managers, arguments)
+			return p.diagnose(cmd.Context(), arguments)
 		},
 	}
-	cmd.Flags().StringVar(&managers, "manager-namespace", "capstan-system", "The namespace of the manager.")
-	return cmd
 }
 
-func (p *program) diagnose(ctx context.Context, managers string, arguments []string) error {
+func (p *program) diagnose(ctx context.Context, arguments []string) error {
 	c, err := p.connect()
 	if err != nil {
 		return err
 	}
-	install, err := readInstall(ctx, c, managers)
+	install, err := readInstall(ctx, c, p.managers)
 	if err != nil {
 		return err
 	}

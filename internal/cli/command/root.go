@@ -28,6 +28,8 @@ type program struct {
 	// terminal reports whether the user can be asked.
 	terminal bool
 	color    string
+	// managers is the namespace of the manager.
+	managers string
 	cluster  *access.Cluster
 }
 
@@ -77,6 +79,7 @@ and capstan-approve.
 	}
 	p.flags.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&p.color, "color", "auto", "Colors: auto, for a terminal, always or never.")
+	root.PersistentFlags().StringVar(&p.managers, "manager-namespace", "capstan-system", "The namespace of the manager.")
 	root.AddCommand(
 		p.ask(), p.chat(), p.watch(), p.log(), p.tree(), p.cost(),
 		p.approve(), p.reject(), p.answer(), p.cancel(),
@@ -147,6 +150,9 @@ func (p *program) exit(err error) int {
 	}
 	var end *outcome.Error
 	if errors.As(err, &end) {
+		if end.Code == outcome.Interrupted {
+			_ = p.err.Lines(nil) // what was printed, or the ^C of the terminal, has no end
+		}
 		if end.Message != "" {
 			_ = p.err.Lines(text.Of(text.Plain, end.Message))
 		}

@@ -43,10 +43,20 @@ func (v *view) show(u follow.Update) error {
 	case u.Progress != nil:
 		return v.lines(v.progressOf(u.Progress)...)
 	case u.Turn != nil:
+		if u.Turn.Status.Plan != nil && !pending.Ended(u.Turn) {
+			if err := v.begin(u.Turn); err != nil {
+				return err
+			}
+		}
 		return v.lines(v.states.lines(u.Turn)...)
 	default:
 		return nil
 	}
+}
+
+// begin prints the heading and the message of a Turn that has begun.
+func (v *view) begin(turn *v1alpha1.Turn) error {
+	return v.lines(v.transcript.Begin(turn)...)
 }
 
 // lines prints lines below what was printed before.

@@ -55,6 +55,7 @@ func (p *program) watchTarget(
 		return err
 	}
 	conv := &conversation{cluster: c, session: of.session}
+	f := p.follower(c)
 	v := newView(p.out, c.Command, o)
 	show := func(u follow.Update) error {
 		if output == "" {
@@ -74,7 +75,7 @@ func (p *program) watchTarget(
 		if err := p.showTurn(ctx, c, of, output); err != nil {
 			return err
 		}
-		for u, err := range p.follower(c).Session(ctx, of.journal(), from) {
+		for u, err := range f.Session(ctx, of.journal(), from) {
 			if ctx.Err() != nil {
 				return v.close()
 			}
@@ -87,11 +88,12 @@ func (p *program) watchTarget(
 		}
 		return v.close()
 	}
-	return p.watchTurn(ctx, conv, of, timeout, show)
+	return p.watchTurn(ctx, f, conv, of, timeout, show)
 }
 
 func (p *program) watchTurn(
-	ctx context.Context, conv *conversation, of *target, timeout time.Duration, show func(follow.Update) error,
+	ctx context.Context, f *follow.Follower, conv *conversation, of *target, timeout time.Duration,
+	show func(follow.Update) error,
 ) error {
 	if of.session == nil {
 		return usage("the Session %s of the Turn does not exist", of.turn.Spec.SessionRef.Name)
@@ -99,7 +101,7 @@ func (p *program) watchTurn(
 	var l last
 	err := p.await(ctx, timeout, of.turn.Name, conv, func(ctx context.Context) error {
 		key, from := conv.cluster.Key(of.turn.Name), history.Start(of.head())
-		for u, err := range p.follower(conv.cluster).Turn(ctx, of.journal(), key, from) {
+		for u, err := range f.Turn(ctx, of.journal(), key, from) {
 			if err != nil {
 				return err
 			}

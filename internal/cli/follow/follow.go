@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/cli/history"
 	"github.com/capstan-dev/capstan/internal/cli/pending"
@@ -42,6 +43,8 @@ type Delta struct {
 type Follower struct {
 	Client client.WithWatch
 	Reader *history.Reader
+	// Stream is the manager's event stream; nil to watch objects alone. It is given up once it cannot be reached.
+	Stream stream.Follower
 	// Note is called with a sentence for the user about the connection.
 	Note func(string)
 }
@@ -51,8 +54,19 @@ func (f *Follower) Turn(
 	ctx context.Context, session journal.Session, turn types.NamespacedName, from history.Position,
 ) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
+		name, skip := turn.Name, int64(0)
+		if f.Stream != nil {
+			s := f.streaming(session, from, yield)
+			s.turn, s.names = name, map[string]bool{name: true}
+			lost, why := s.run(ctx)
+			if !lost {
+				return
+			}
+			f.abandon(why)
+			name, skip = s.turn, s.last
+		}
 		wanted := map[types.UID]bool{}
-		for next := turn.Name; next != ""; {
+		for next := name; next != ""; {
 			name := next
 			next = ""
 			for state, err := range f.states(ctx, turn.Namespace, name) {
@@ -61,7 +75,7 @@ func (f *Follower) Turn(
 					return
 				}
 				wanted[state.UID] = true
-				if !f.drain(ctx, session, &from, wanted, yield) || !yield(Update{Turn: state}, nil) {
+				if !f.drain(ctx, session, &from, skip, wanted, yield) || !yield(Update{Turn: state}, nil) {
 					return
 				}
 				if pending.Ended(state) {
@@ -71,6 +85,25 @@ func (f *Follower) Turn(
 			}
 		}
 	}
+}
+
+func (f *Follower) streaming(
+	session journal.Session, from history.Position, yield func(Update, error) bool,
+) *streaming {
+	return &streaming{
+		Follower: f, session: session, from: from, yield: yield, last: from.Events, steps: map[string]int32{},
+		ended: map[string]bool{},
+	}
+}
+
+// abandon gives up the event stream, and tells the user once.
+func (f *Follower) abandon(why error) {
+	f.Stream = nil
+	reason := ""
+	if why != nil {
+		reason = " (" + why.Error() + ")"
+	}
+	f.Note("The event stream of the manager cannot be used: messages appear when they are complete." + reason)
 }
 
 // into is the name of the Turn that has the message of another one; empty for none.
@@ -86,6 +119,16 @@ func (f *Follower) Session(
 	ctx context.Context, session journal.Session, from history.Position,
 ) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
+		skip := int64(0)
+		if f.Stream != nil {
+			s := f.streaming(session, from, yield)
+			lost, why := s.run(ctx)
+			if !lost {
+				return
+			}
+			f.abandon(why)
+			skip = s.last
+		}
 		for state, err := range f.states(ctx, session.Namespace, "") {
 			if err != nil {
 				yield(Update{}, err)
@@ -94,19 +137,20 @@ func (f *Follower) Session(
 			if state != nil && state.Spec.SessionRef.Name != session.Name {
 				continue
 			}
-			if !f.drain(ctx, session, &from, nil, yield) || state != nil && !yield(Update{Turn: state}, nil) {
+			if !f.drain(ctx, session, &from, skip, nil, yield) || state != nil && !yield(Update{Turn: state}, nil) {
 				return
 			}
 		}
 	}
 }
 
-// drain passes on the items that the journal has by now, of the wanted Turns or, without any, of all. It reports
-// whether there is to be more.
+// drain passes on the items that the journal has by now, of the wanted Turns or, without any, of all, without the events
+// up to a sequence number. It reports whether there is to be more.
 func (f *Follower) drain(
 	ctx context.Context,
 	session journal.Session,
 	from *history.Position,
+	skip int64,
 	wanted map[types.UID]bool,
 	yield func(Update, error) bool,
 ) bool {
@@ -115,7 +159,7 @@ func (f *Follower) drain(
 			yield(Update{}, fmt.Errorf("following: %w", err))
 			return false
 		}
-		if wanted != nil && !wanted[item.Turn.UID] {
+		if item.Public.Sequence <= skip && skip > 0 || wanted != nil && !wanted[item.Turn.UID] {
 			continue
 		}
 		if !yield(Update{Item: &item}, nil) {

@@ -31,8 +31,8 @@ var long = text.Bound{Lines: 400, Bytes: 64 << 10}
 type Options struct {
 	// Full shows texts of any length, Times the time of each event.
 	Full, Times bool
-	// Skip leaves out the messages of users, for a terminal on which they were typed.
-	Skip bool
+	// Shown is a Turn whose own message is on the terminal already, because it was typed there.
+	Shown types.UID
 }
 
 // Transcript turns events into lines. The zero value is not usable.
@@ -91,19 +91,48 @@ func (t *Transcript) Lines(item history.Item) []text.Line {
 
 // begin returns the heading of a Turn.
 func (t *Transcript) begin(item history.Item) []text.Line {
-	first := t.turn == ""
-	t.turn, t.totals = item.Turn.UID, totals{started: item.Event.Time.Time}
-	if t.options.Skip {
+	lines := t.heading(item.Turn.UID, item.Turn.Name, item.Event.Time.Time)
+	if item.Turn.UID == t.options.Shown {
 		return nil
 	}
-	heading := text.Line{{Style: text.Strong, Text: "── " + item.Turn.Name}}
-	if at := item.Event.Time; !at.IsZero() {
+	return lines
+}
+
+func (t *Transcript) heading(turn types.UID, name string, at time.Time) []text.Line {
+	first := t.turn == ""
+	t.turn, t.totals = turn, totals{started: at}
+	heading := text.Line{{Style: text.Strong, Text: "── " + name}}
+	if !at.IsZero() {
 		heading = append(heading, text.Span{Style: text.Faint, Text: at.UTC().Format("  2006-01-02 15:04:05 UTC")})
 	}
 	if first {
 		return []text.Line{heading}
 	}
 	return []text.Line{nil, heading}
+}
+
+// Begin returns the heading and the message of a Turn that has begun, before its first step has ended and the journal
+// has them. It returns nothing for a Turn that was shown.
+func (t *Transcript) Begin(turn *v1alpha1.Turn) []text.Line {
+	if turn.UID == t.turn || turn.UID == t.options.Shown {
+		return nil
+	}
+	t.options.Shown = turn.UID
+	lines := t.heading(turn.UID, turn.Name, turn.CreationTimestamp.Time)
+	message := event.Message{Content: []event.Part{event.Text(turn.Spec.Input)}}
+	if turn.Spec.Message != nil {
+		message.Content = nil
+		for _, part := range turn.Spec.Message.Content {
+			if part.Image != nil {
+				message.Content = append(message.Content, event.Part{
+					Type: event.PartImage, MediaType: string(part.Image.MediaType), URL: part.Image.URL, Base64: part.Image.Data,
+				})
+				continue
+			}
+			message.Content = append(message.Content, event.Text(part.Text))
+		}
+	}
+	return append(lines, t.content("you", text.User, message)...)
 }
 
 func decision(item history.Item) text.Line {
@@ -145,10 +174,13 @@ func (t *Transcript) event(e event.Event) ([]text.Line, error) {
 
 func (t *Transcript) input(e event.Event) ([]text.Line, error) {
 	data, err := event.Decode[event.InputMessage](e)
-	if err != nil || t.options.Skip {
+	if err != nil {
 		return nil, err
 	}
-	lines := t.content("you", text.User, data.Message)
+	var lines []text.Line
+	if data.Message.ID == "" || data.Message.ID != string(t.options.Shown) {
+		lines = t.content("you", text.User, data.Message)
+	}
 	if data.Original != nil {
 		lines = append(lines, label(text.Faint, "", text.Faint, "(a hook has changed the message, which was: "+
 			data.Original.PlainText()+")", t.bound(brief))...)

@@ -125,11 +125,13 @@ func TestLongTextsAreShortened(t *testing.T) {
 func TestWhatWasTypedOrStreamedIsNotPrintedAgain(t *testing.T) {
 	f, step := factory()
 	message := event.NewAssistantMessage("It is 12.", nil)
-	tr := transcript.New(transcript.Options{Skip: true})
+	tr := transcript.New(transcript.Options{Shown: turn.UID})
 	tr.Streamed(message.ID)
+	own := event.NewUserMessage("What?")
+	own.ID = string(turn.UID)
 	var got []string
 	for _, e := range []event.Event{
-		f.InputMessage(event.NewUserMessage("What?")),
+		f.InputMessage(own),
 		step.OutputMessageCompleted(event.OutputMessageCompleted{Message: message}),
 	} {
 		for _, line := range tr.Lines(history.Item{Turn: turn, Event: e}) {
@@ -145,7 +147,7 @@ func TestADecision(t *testing.T) {
 	for decision, want := range map[v1alpha1.Decision]string{
 		v1alpha1.DecisionApprove: "approved   1-0 by ann", v1alpha1.DecisionReject: "rejected   1-0 by ann",
 	} {
-		lines := transcript.New(transcript.Options{Skip: true}).Lines(history.Item{
+		lines := transcript.New(transcript.Options{Shown: turn.UID}).Lines(history.Item{
 			Turn: turn, Decision: &format.SettledCall{ID: "1-0", Decision: decision, By: "ann"},
 		})
 		if len(lines) != 1 || lines[0].String() != want {
