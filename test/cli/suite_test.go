@@ -4,9 +4,12 @@ package cli_test
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,9 +58,10 @@ var _ = BeforeSuite(func(ctx context.Context) {
 
 	server = suite.Start()
 	admin := suite.Client(server.Config)
+	suite.Create(ctx, admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "capstan-system"}})
 	installRoles(ctx, admin)
 	kit, err = capstantest.Start(context.Background(), server.Config, capstantest.Options{
-		Policies: true, Jobs: jobs.run, JobRetention: time.Hour,
+		Policies: true, Jobs: jobs.run, JobRetention: time.Hour, Streams: publishStreams(ctx, admin),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
@@ -77,10 +81,27 @@ func installRoles(ctx context.Context, admin client.Client) {
 			return
 		}
 		Expect(err).NotTo(HaveOccurred())
-		if object.GetKind() == "ClusterRole" {
+		if object.GetKind() == "ClusterRole" || object.GetName() == "capstan-stream-address" {
 			suite.Create(ctx, admin, object)
 		}
 	}
+}
+
+// publishStreams returns where the event streams are served, and tells clients in capstan-system, where they are looked
+// for by default.
+func publishStreams(ctx context.Context, admin client.Client) *capstantest.Streams {
+	GinkgoHelper()
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	Expect(err).NotTo(HaveOccurred())
+	known := httptest.NewTLSServer(nil)
+	certificate := known.TLS.Certificates[0]
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: known.Certificate().Raw})
+	known.Close()
+	suite.Create(ctx, admin, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "capstan-system", Name: "capstan-stream"},
+		Data:       map[string]string{"address": listener.Addr().String(), "ca.crt": string(authority)},
+	})
+	return &capstantest.Streams{Listener: listener, Certificate: &certificate}
 }
 
 // scripts has the functions that stand for the tools of each spec's namespace.

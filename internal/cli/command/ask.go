@@ -193,6 +193,14 @@ func (p *program) follower(c *access.Cluster) *follow.Follower {
 	return &follow.Follower{Client: c.WithWatch, Reader: c.Journal, Note: p.note}
 }
 
+// listener follows Turns by the event stream too, once for all Turns: whether it can be used is found out once. The
+// function ends its connections.
+func (p *program) listener(c *access.Cluster) (f *follow.Follower, end func()) {
+	f = p.follower(c)
+	f.Stream, end = c.Streams(p.managers)
+	return f, end
+}
+
 // response is the output of ask as JSON.
 type response struct {
 	Session     string                `json:"session"`

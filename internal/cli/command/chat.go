@@ -54,7 +54,8 @@ func (p *program) talk(ctx context.Context, name string, n newSession, rejoin bo
 	if err != nil {
 		return err
 	}
-	f := p.follower(conv.cluster)
+	f, end := p.listener(conv.cluster)
+	defer end()
 	p.note(fmt.Sprintf("Session %s. Ctrl-D ends the chat; Ctrl-C leaves it, and the Turn goes on.", conv.session.Name))
 	if active := conv.session.Status.ActiveTurn; active != nil {
 		if !rejoin {

@@ -55,7 +55,8 @@ func (p *program) watchTarget(
 		return err
 	}
 	conv := &conversation{cluster: c, session: of.session}
-	f := p.follower(c)
+	f, end := p.listener(c)
+	defer end()
 	v := newView(p.out, c.Command, o)
 	show := func(u follow.Update) error {
 		if output == "" {
