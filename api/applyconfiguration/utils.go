@@ -120,6 +120,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ModelParametersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelPrice"):
 		return &apiv1alpha1.ModelPriceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ModelProbe"):
+		return &apiv1alpha1.ModelProbeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelSpec"):
 		return &apiv1alpha1.ModelSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelStatus"):

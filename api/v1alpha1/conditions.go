@@ -19,6 +19,8 @@ const (
 	// ConditionReconciling on Turn and ToolResult, as kstatus defines it: True while the Turn runs or waits, and while
 	// the result waits.
 	ConditionReconciling = "Reconciling"
+	// ConditionReachable on Model: True when the provider has accepted the last probe that spec.probe requests.
+	ConditionReachable = "Reachable"
 	// ConditionStalled, as kstatus defines it: True when the Turn failed or needs a repair before it can make progress,
 	// when the ToolResult was refused, and on Harness, Model and Tool when only a change of the spec can make the
 	// object usable.

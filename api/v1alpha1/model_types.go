@@ -116,6 +116,22 @@ const (
 	ModelAPIChatCompletions ModelAPI = "ChatCompletions"
 )
 
+// ModelProbe is when the manager asks a provider about a Model. A Model is probed once for each change of its spec, at
+// most every 10 seconds. A probe lists the models of the provider, which costs no tokens.
+type ModelProbe struct {
+	// interval is the time between two probes, 1m to 24h. Default: the Model is probed only when its spec changes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1m') && duration(self) <= duration('24h'))",message="interval must be between 1m and 24h."
+	// +kubebuilder:validation:Type=string
+	Interval *metav1.Duration `json:"interval,omitempty"`
+	// request is any text, such as the time. Change it to request a probe now, for example after a new API key.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Request string `json:"request,omitempty"`
+}
+
 // ModelSpec is a model at a provider.
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || has(self.simulation)",message="provider Simulated requires simulation, the script of its responses."
 // +kubebuilder:validation:XValidation:rule="self.provider == 'Simulated' || !has(self.simulation)",message="simulation is for provider Simulated: leave it out, or use that provider."
@@ -125,6 +141,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.secretKeyRef)",message="provider Simulated needs no API key: leave secretKeyRef out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.baseURL)",message="provider Simulated uses no network: leave baseURL out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !(has(self.serviceRef) || has(self.caBundle))",message="provider Simulated uses no network: leave serviceRef and caBundle out."
+// +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.probe)",message="provider Simulated uses no network: leave probe out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.parameters)",message="provider Simulated responds by script: leave parameters out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.timeouts)",message="provider Simulated responds after its latency: leave timeouts out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.price) || !has(self.price.cachedInputPerMillionTokens)",message="provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out."
@@ -209,6 +226,11 @@ type ModelSpec struct {
 	// called again.
 	// +optional
 	Recovery ModelRecovery `json:"recovery,omitempty"`
+
+	// probe lets the manager ask the provider whether it accepts the Model: with the API key, without generating anything.
+	// The condition Reachable has the result; Ready does not depend on it. Default: the provider is not asked.
+	// +optional
+	Probe *ModelProbe `json:"probe,omitempty"`
 
 	// simulation is the script of provider Simulated.
 	// +optional
@@ -364,7 +386,8 @@ type Simulation struct {
 // ModelStatus is the observed state of a Model.
 type ModelStatus struct {
 	// conditions of the object. Ready is True when the driver of the provider accepts the spec, and the Secret holds an
-	// API key. The manager does not call the provider to find out.
+	// API key. The manager does not call the provider to find out. Reachable exists with spec.probe: it is True
+	// when the provider has accepted the last probe, and otherwise has the error.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -373,6 +396,10 @@ type ModelStatus struct {
 	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// lastProbeTime is the time of the last probe.
+	// +optional
+	LastProbeTime *metav1.Time `json:"lastProbeTime,omitempty"`
 }
 
 // Model is a model at a provider. The annotation capstan.dev/is-default-model: "true" makes it the default of its

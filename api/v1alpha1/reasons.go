@@ -16,6 +16,14 @@ const (
 	ReasonModelNotFound = "ModelNotFound"
 	// ReasonModelNotReady: the Model exists and is not Ready.
 	ReasonModelNotReady = "ModelNotReady"
+	// ReasonProbeSucceeded: the provider has accepted a probe of the Model, and lists the model.
+	ReasonProbeSucceeded = "ProbeSucceeded"
+	// ReasonModelNotListed: the provider has accepted a probe of the Model, but does not list the model.
+	ReasonModelNotListed = "ModelNotListed"
+	// ReasonKeyRejected: the provider has rejected the API key of the Model.
+	ReasonKeyRejected = "KeyRejected"
+	// ReasonProbeFailed: a probe of the Model had no response, or an error.
+	ReasonProbeFailed = "ProbeFailed"
 	// ReasonSecretMissing: the Secret with the API key of the Model does not exist. Also used for a Turn that waits for
 	// it.
 	ReasonSecretMissing = "SecretMissing"

@@ -25,6 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/job"
 	"github.com/capstan-dev/capstan/internal/controller/mcpserver"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
+	"github.com/capstan-dev/capstan/internal/controller/modelprobe"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
@@ -315,6 +316,11 @@ func (o Options) configuration(
 		}},
 		{"Model", func() error {
 			return o.models(mgr, texts, steps, modelWakes).SetupWithManager(mgr)
+		}},
+		{"Model probe", func() error {
+			return (&modelprobe.Reconciler{
+				Client: mgr.GetClient(), Clock: o.Clock, Prober: steps, Policies: o.Policies,
+			}).SetupWithManager(mgr)
 		}},
 		{"Tool", func() error {
 			return (&toolcontroller.Reconciler{

@@ -117,6 +117,30 @@ var _ = Describe("A Model that is served in the cluster", func() {
 		})
 	}
 
+	It("is probed when that is requested, and no more often", func(ctx context.Context) {
+		namespace := emptyNamespace(ctx)
+		probes := &atomic.Int64{}
+		ollama := modelserver.Ollama("qwen3:8b")
+		behindService(ctx, namespace, "ollama", 11434, newPlainServer(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				probes.Add(1)
+				ollama.ServeHTTP(w, r)
+			})))
+		apply(ctx, namespace, recipe(namespace, "probed"))
+		model := &v1alpha1.Model{}
+		reachable := func() (*metav1.Condition, error) {
+			err := kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "probed"}, model)
+			return meta.FindStatusCondition(model.Status.Conditions, v1alpha1.ConditionReachable), err
+		}
+		Eventually(reachable).Should(HaveField("Reason", v1alpha1.ReasonProbeSucceeded))
+		changed := client.MergeFrom(model.DeepCopy())
+		model.Labels = map[string]string{"a": "b"}
+		Expect(kit.Client.Patch(ctx, model, changed)).To(Succeed())
+		askModel(ctx, namespace, "probed")
+		Expect(answered(ctx, namespace).Status.Output).To(Equal("Good morning."))
+		Expect(probes.Load()).To(BeEquivalentTo(3), "one probe and two calls of the Turn")
+	})
+
 	It("is called over TLS by the name of its Service, with certificates of the namespace", func(ctx context.Context) {
 		namespace := emptyNamespace(ctx)
 		authority, server := newServiceSite("gateway."+namespace+".svc", modelserver.VLLM("s3cr3t-key", true, "team-default"))

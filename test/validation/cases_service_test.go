@@ -101,6 +101,23 @@ var modelEndpointCases = append(endpointCases("spec.", servedBy),
 		rejected: strings.Replace(servedBy(aService), "OpenAI", "Google", 1),
 	},
 	ruleCase{rule: needsKey, accepted: servedBy(aService), rejected: servedBy("api: Responses")},
+	ruleCase{
+		rule:     "spec rule provider Simulated uses no network: leave probe out.",
+		accepted: servedBy(aService + ", probe: {}"), rejected: "spec: {probe: {}}",
+	},
+	ruleCase{
+		rule:     "spec.probe.interval rule interval must be between 1m and 24h.",
+		accepted: servedBy(aService + ", probe: {interval: 1m}"), rejected: servedBy(aService + ", probe: {interval: 59s}"),
+	},
+	ruleCase{
+		rule:     "spec.probe.interval rule interval must be between 1m and 24h.",
+		accepted: servedBy(aService + ", probe: {interval: 24h}"), rejected: servedBy(aService + ", probe: {interval: 24h1s}"),
+	},
+	ruleCase{
+		rule:     "spec.probe.interval pattern",
+		accepted: servedBy(aService + ", probe: {interval: 1.5h}"), rejected: servedBy(aService + ", probe: {interval: -5m}"),
+		message: "spec.probe.interval in body should match",
+	},
 )
 
 var serverEndpointCases = append(endpointCases("spec.", serverWithoutURL),

@@ -157,7 +157,7 @@ func text(c constraint, length int) string {
 	case strings.HasSuffix(c.path, "imeout") || strings.HasSuffix(c.path, "latency") || strings.HasSuffix(c.path, "TTL"),
 		strings.HasPrefix(c.path, "spec.timeouts."):
 		return strings.Repeat("0", length-2) + "5s"
-	case c.path == "spec.refreshInterval":
+	case c.path == "spec.refreshInterval", c.path == "spec.probe.interval":
 		return strings.Repeat("0", length-2) + "5m"
 	case c.path == "spec.parameters.temperature", c.path == "spec.parameters.topP":
 		return "0." + strings.Repeat("1", length-len("0."))

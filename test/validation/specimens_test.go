@@ -349,6 +349,7 @@ var specimens = []specimen{
   provider: OpenAI
   model: qwen3
   serviceRef: {name: vllm, port: 8000, scheme: HTTPS, path: /v1}
+  probe: {interval: 1h0m0s, request: "2026-11-25T03:00:00Z"}
   caBundle:
     configMapKeyRef: {name: vllm-ca, key: ca.crt}
 `},

@@ -1189,6 +1189,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: outputPerMillionTokens
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Price
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ModelProbe
+  map:
+    fields:
+    - name: interval
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: request
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelProvider
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelRecovery
@@ -1222,6 +1231,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: price
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelPrice
+    - name: probe
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelProbe
     - name: provider
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelProvider
@@ -1251,6 +1263,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: lastProbeTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: observedGeneration
       type:
         scalar: numeric

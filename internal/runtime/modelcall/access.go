@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/probe"
 	"github.com/capstan-dev/capstan/internal/runtime/trust"
 )
 
@@ -60,6 +61,16 @@ func (c *Caller) access(ctx context.Context, namespace string, m *v1alpha1.Model
 func (c *Caller) CheckKey(ctx context.Context, m *v1alpha1.Model) error {
 	_, err := c.access(ctx, m.Namespace, m)
 	return err
+}
+
+// Probe asks the provider of a Model whether it accepts the Model. The error is a *model.KeyError for a Model without
+// its API key or certificates.
+func (c *Caller) Probe(ctx context.Context, m *v1alpha1.Model) (probe.Result, error) {
+	access, err := c.access(ctx, m.Namespace, m)
+	if err != nil {
+		return probe.Result{}, err
+	}
+	return probe.Do(ctx, m, access)
 }
 
 // key is the API key of a Model, which is sent to an endpoint.

@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/live"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/probe"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -26,6 +27,11 @@ func (run *Runner) caller() *modelcall.Caller {
 // error the state of the key is unknown.
 func (run *Runner) CheckKey(ctx context.Context, m *v1alpha1.Model) error {
 	return run.caller().CheckKey(ctx, m)
+}
+
+// ProbeModel asks the provider of a Model whether it accepts the Model.
+func (run *Runner) ProbeModel(ctx context.Context, m *v1alpha1.Model) (probe.Result, error) {
+	return run.caller().Probe(ctx, m)
 }
 
 // call makes the response of the open step. What is to be waited for is a *Backoff or a *turnstate.MissingKey. earlier

@@ -57,6 +57,9 @@ type ModelSpecApplyConfiguration struct {
 	// minute and less often later. If the response had no text yet, or had begun to call tools, the model is always
 	// called again.
 	Recovery *apiv1alpha1.ModelRecovery `json:"recovery,omitempty"`
+	// probe lets the manager ask the provider whether it accepts the Model: with the API key, without generating anything.
+	// The condition Reachable has the result; Ready does not depend on it. Default: the provider is not asked.
+	Probe *ModelProbeApplyConfiguration `json:"probe,omitempty"`
 	// simulation is the script of provider Simulated.
 	Simulation *SimulationApplyConfiguration `json:"simulation,omitempty"`
 }
@@ -165,6 +168,14 @@ func (b *ModelSpecApplyConfiguration) WithFallbacks(values ...*LocalReferenceApp
 // If called multiple times, the Recovery field is set to the value of the last call.
 func (b *ModelSpecApplyConfiguration) WithRecovery(value apiv1alpha1.ModelRecovery) *ModelSpecApplyConfiguration {
 	b.Recovery = &value
+	return b
+}
+
+// WithProbe sets the Probe field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Probe field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithProbe(value *ModelProbeApplyConfiguration) *ModelSpecApplyConfiguration {
+	b.Probe = value
 	return b
 }
 

@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -12,10 +13,13 @@ import (
 // ModelStatus is the observed state of a Model.
 type ModelStatusApplyConfiguration struct {
 	// conditions of the object. Ready is True when the driver of the provider accepts the spec, and the Secret holds an
-	// API key. The manager does not call the provider to find out.
+	// API key. The manager does not call the provider to find out. Reachable exists with spec.probe: it is True
+	// when the provider has accepted the last probe, and otherwise has the error.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
+	// lastProbeTime is the time of the last probe.
+	LastProbeTime *metav1.Time `json:"lastProbeTime,omitempty"`
 }
 
 // ModelStatusApplyConfiguration constructs a declarative configuration of the ModelStatus type for use with
@@ -42,5 +46,13 @@ func (b *ModelStatusApplyConfiguration) WithConditions(values ...*v1.ConditionAp
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *ModelStatusApplyConfiguration) WithObservedGeneration(value int64) *ModelStatusApplyConfiguration {
 	b.ObservedGeneration = &value
+	return b
+}
+
+// WithLastProbeTime sets the LastProbeTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LastProbeTime field is set to the value of the last call.
+func (b *ModelStatusApplyConfiguration) WithLastProbeTime(value metav1.Time) *ModelStatusApplyConfiguration {
+	b.LastProbeTime = &value
 	return b
 }
