@@ -94,7 +94,10 @@ func newBenchServer(b *testing.B) *benchServer {
 // manager starts the controllers.
 func (s *benchServer) manager(b *testing.B, transport func(http.RoundTripper) http.RoundTripper) *capstantest.Kit {
 	b.Helper()
-	kit, err := capstantest.Start(b.Context(), s.config, capstantest.Options{Transport: transport})
+	kit, err := capstantest.Start(b.Context(), s.config, capstantest.Options{
+		Transport: transport,
+		Jobs:      func(capstantest.Call) (stdout, stderr string, exit int) { return words(), "", 0 },
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

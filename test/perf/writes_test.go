@@ -231,7 +231,9 @@ func (s *benchServer) usage(b *testing.B) map[string]float64 {
 		b.Fatal(err)
 	}
 	usage := map[string]float64{}
-	for _, name := range []string{"process_cpu_seconds_total", "go_memstats_heap_alloc_bytes"} {
+	for _, name := range []string{
+		"process_cpu_seconds_total", "go_memstats_heap_alloc_bytes", "apiserver_storage_size_bytes",
+	} {
 		metric := families[name].GetMetric()[0]
 		usage[name] = metric.GetGauge().GetValue()
 		if families[name].GetType() == dto.MetricType_COUNTER {

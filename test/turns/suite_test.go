@@ -27,6 +27,7 @@ func TestTurns(t *testing.T) {
 }
 
 var (
+	server   *suite.Server
 	config   *rest.Config
 	kit      *capstantest.Kit
 	requests *requestLog
@@ -36,7 +37,8 @@ var (
 
 var _ = BeforeSuite(func(context.Context) {
 	suite.Configure(reconciled.Count(suite.Logger(managerLog)), 30*time.Second, suite.Polling)
-	config = suite.Start().Config
+	server = suite.Start()
+	config = server.Config
 	requests = &requestLog{}
 	var err error
 	kit, err = capstantest.Start(context.Background(), config, kitOptions())
