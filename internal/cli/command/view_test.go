@@ -40,10 +40,14 @@ func TestWordsAsTheyCome(t *testing.T) {
 		updates []follow.Update
 		want    string
 	}{
-		"in order":        {[]follow.Update{words("m", 0, "Hello "), words("m", 6, "you."), said("m", "Hello you.")}, line},
-		"without any":     {[]follow.Update{said("m", "Hello you.")}, line},
-		"rejoined":        {[]follow.Update{words("m", 0, "Hello "), words("m", 0, "Hello you."), said("m", "Hello you.")}, line},
-		"repeated":        {[]follow.Update{words("m", 0, "Hello "), words("m", 3, "lo you."), said("m", "Hello you.")}, line},
+		"in order":    {[]follow.Update{words("m", 0, "Hello "), words("m", 6, "you."), said("m", "Hello you.")}, line},
+		"without any": {[]follow.Update{said("m", "Hello you.")}, line},
+		"rejoined": {
+			[]follow.Update{words("m", 0, "Hello "), words("m", 0, "Hello you."), said("m", "Hello you.")}, line,
+		},
+		"repeated": {
+			[]follow.Update{words("m", 0, "Hello "), words("m", 3, "lo you."), said("m", "Hello you.")}, line,
+		},
 		"joined too late": {[]follow.Update{words("m", 6, "you."), said("m", "Hello you.")}, line},
 		"with a gap": {
 			[]follow.Update{words("m", 0, "Hel"), words("m", 6, "you."), said("m", "Hello you.")}, "agent      Hel\n" + line,

@@ -144,8 +144,8 @@ func (f *Follower) Session(
 	}
 }
 
-// drain passes on the items that the journal has by now, of the wanted Turns or, without any, of all, without the events
-// up to a sequence number. It reports whether there is to be more.
+// drain passes on the items that the journal has by now, of the wanted Turns or, without any, of all, without the
+// events up to a sequence number. It reports whether there is to be more.
 func (f *Follower) drain(
 	ctx context.Context,
 	session journal.Session,
