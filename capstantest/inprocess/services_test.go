@@ -63,7 +63,9 @@ func TestServicesAreReachedWhereTheTestSays(t *testing.T) {
 	}
 	asked = ""
 	told := ""
-	prompts := inprocess.WithPrompts(func(r inprocess.Request) { told = fmt.Sprintf("%+v", r.Messages[len(r.Messages)-1]) })
+	prompts := inprocess.WithPrompts(
+		func(r inprocess.Request) { told = fmt.Sprintf("%+v", r.Messages[len(r.Messages)-1]) },
+	)
 	if turn = runWith(t, "served-2", append(options, prompts)...); turn.Status.Output != "Good morning." || asked != "" {
 		t.Errorf("%q, asked %q", turn.Status.Output, asked)
 	}

@@ -98,7 +98,7 @@ func TestTheNamespaceComesBeforeWhatIsInIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, first := strings.Index(string(content), "\nkind: Namespace\n"), strings.Index(string(content), "\n  namespace: ")
+	own, first := bytes.Index(content, []byte("\nkind: Namespace\n")), bytes.Index(content, []byte("\n  namespace: "))
 	if own < 0 || first < own {
 		t.Errorf("the namespace is at byte %d, the first object in it at %d", own, first)
 	}

@@ -107,11 +107,13 @@ var modelEndpointCases = append(endpointCases("spec.", servedBy),
 	},
 	ruleCase{
 		rule:     "spec.probe.interval rule interval must be between 1m and 24h.",
-		accepted: servedBy(aService + ", probe: {interval: 1m}"), rejected: servedBy(aService + ", probe: {interval: 59s}"),
+		accepted: servedBy(aService + ", probe: {interval: 1m}"),
+		rejected: servedBy(aService + ", probe: {interval: 59s}"),
 	},
 	ruleCase{
 		rule:     "spec.probe.interval rule interval must be between 1m and 24h.",
-		accepted: servedBy(aService + ", probe: {interval: 24h}"), rejected: servedBy(aService + ", probe: {interval: 24h1s}"),
+		accepted: servedBy(aService + ", probe: {interval: 24h}"),
+		rejected: servedBy(aService + ", probe: {interval: 24h1s}"),
 	},
 	ruleCase{
 		rule:     "spec.probe.interval pattern",

@@ -101,8 +101,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if last.result.Reachable {
 		reachable = metav1.ConditionTrue
 	}
-	condition.Set(&next.Status.Conditions, base.Generation, metav1.NewTime(last.at), v1alpha1.ConditionReachable, reachable,
-		last.result.Reason, last.result.Message)
+	condition.Set(
+		&next.Status.Conditions,
+		base.Generation,
+		metav1.NewTime(last.at),
+		v1alpha1.ConditionReachable,
+		reachable,
+		last.result.Reason,
+		last.result.Message,
+	)
 	next.Status.LastProbeTime = &metav1.Time{Time: last.at.Truncate(time.Second)}
 	result, err := status.Write(ctx, r.Client, base, next)
 	if err != nil || result.RequeueAfter > 0 {

@@ -147,7 +147,8 @@ func TestProbesOfAModelHaveAPauseBetweenThem(t *testing.T) {
 		t.Errorf("%d probes, next after %s", b.probes, pause)
 	}
 	b.now = b.now.Add(time.Hour)
-	if b.pass(); b.probes != 3 {
+	b.pass()
+	if b.probes != 3 {
 		t.Errorf("%d probes", b.probes)
 	}
 }

@@ -43,9 +43,13 @@ func TestAnInvalidFileIsRefusedWithThePlaceOfTheProblem(t *testing.T) {
 		rule("namespaces: [a], plainHttp: Allowed, " + cidrs):    "unknown field",
 		rule("namespaces: [a], plainHTTP: true, " + cidrs):       "plainHTTP",
 		rule("namespaces: [a], plainHTTP: yes please, " + cidrs): "rules[0]: plainHTTP",
-		rule(cidrs):                         "rules[0]: namespaces",
+
+		rule(cidrs): "rules[0]: namespaces",
+
 		rule("namespaces: [A_b], " + cidrs): `rules[0]: namespaces: "A_b"`,
-		rule("namespaces: [a]"):             "services and cidrs",
+
+		rule("namespaces: [a]"): "services and cidrs",
+
 		rule("namespaces: [a], cidrs: [{cidr: 10.0.0.0/8}]"):                               "rules[0]: cidrs[0].ports",
 		rule("namespaces: [a], cidrs: [{cidr: 10.0.0.1/8}]"):                               "did you mean 10.0.0.0/8?",
 		rule("namespaces: [a], cidrs: [{cidr: models, ports: [1]}]"):                       "must be a range",

@@ -46,17 +46,19 @@ func TestServersThatListTheirModelsAreProbed(t *testing.T) {
 		model   string
 		want    string
 	}{
-		"Ollama":               {modelserver.Ollama("qwen3"), "qwen3", v1alpha1.ReasonProbeSucceeded},
-		"Ollama without it":    {modelserver.Ollama("qwen3"), "llama3", v1alpha1.ReasonModelNotListed},
-		"vLLM":                 {modelserver.VLLM(key, true, "Qwen/Qwen3"), "Qwen/Qwen3", v1alpha1.ReasonProbeSucceeded},
-		"vLLM of another key":  {modelserver.VLLM("other", true, "m"), "m", v1alpha1.ReasonKeyRejected},
-		"a server without it":  {http.NotFoundHandler(), "m", v1alpha1.ReasonProbeFailed},
-		"a web page":           {answering(200, "<html>"), "m", v1alpha1.ReasonProbeFailed},
-		"an error with a key":  {answering(401, `{"error":{"message":"bad key `+key+`"}}`), "m", v1alpha1.ReasonKeyRejected},
-		"a rate limit":         {answering(429, `{"error":{"message":"slow down"}}`), "m", v1alpha1.ReasonProbeFailed},
-		"a redirect":           {http.RedirectHandler("/elsewhere", http.StatusFound), "m", v1alpha1.ReasonProbeFailed},
-		"an endless list":      {answering(200, `{"data":[`+strings.Repeat(" ", 2<<20)), "m", v1alpha1.ReasonProbeFailed},
-		"a long error":         {answering(500, `{"error":"`+strings.Repeat("x", 9000)+`"}`), "m", v1alpha1.ReasonProbeFailed},
+		"Ollama":              {modelserver.Ollama("qwen3"), "qwen3", v1alpha1.ReasonProbeSucceeded},
+		"Ollama without it":   {modelserver.Ollama("qwen3"), "llama3", v1alpha1.ReasonModelNotListed},
+		"vLLM":                {modelserver.VLLM(key, true, "Qwen/Qwen3"), "Qwen/Qwen3", v1alpha1.ReasonProbeSucceeded},
+		"vLLM of another key": {modelserver.VLLM("other", true, "m"), "m", v1alpha1.ReasonKeyRejected},
+		"a server without it": {http.NotFoundHandler(), "m", v1alpha1.ReasonProbeFailed},
+		"a web page":          {answering(200, "<html>"), "m", v1alpha1.ReasonProbeFailed},
+		"an error with a key": {answering(401, `{"error":{"message":"bad key `+key+`"}}`), "m", v1alpha1.ReasonKeyRejected},
+		"a rate limit":        {answering(429, `{"error":{"message":"slow down"}}`), "m", v1alpha1.ReasonProbeFailed},
+		"a redirect":          {http.RedirectHandler("/elsewhere", http.StatusFound), "m", v1alpha1.ReasonProbeFailed},
+		"an endless list":     {answering(200, `{"data":[`+strings.Repeat(" ", 2<<20)), "m", v1alpha1.ReasonProbeFailed},
+		"a long error": {
+			answering(500, `{"error":"`+strings.Repeat("x", 9000)+`"}`), "m", v1alpha1.ReasonProbeFailed,
+		},
 		"an error of no shape": {answering(500, `{"error":[1]}`), "m", v1alpha1.ReasonProbeFailed},
 	} {
 		got := probed(t, test.handler, openAI, test.model, "/v1")
