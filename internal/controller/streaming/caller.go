@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/group"
 	"k8s.io/apiserver/pkg/authentication/user"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
@@ -81,11 +83,13 @@ func (a *Authenticator) Authenticate(r *http.Request) (*Caller, error) {
 	return a.byToken(r.Context(), token)
 }
 
+// byCertificate returns the caller with a client certificate, in the group of all who are authenticated, as the API
+// server has it.
 func (a *Authenticator) byCertificate(r *http.Request) (*Caller, error) {
 	if a.Certificates == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, errUnauthenticated
 	}
-	response, ok, err := a.Certificates.AuthenticateRequest(r)
+	response, ok, err := group.NewAuthenticatedGroupAdder(a.Certificates).AuthenticateRequest(r)
 	if err != nil || !ok {
 		return nil, errUnauthenticated
 	}
@@ -133,7 +137,7 @@ func (a *Authenticator) review(ctx context.Context, token string, audiences []st
 		return nil, fmt.Errorf("reviewing a token: %w", err)
 	}
 	status := review.Status
-	if !status.Authenticated || len(audiences) > 0 && !contains(status.Audiences, audiences[0]) {
+	if !status.Authenticated || len(audiences) > 0 && !slices.Contains(status.Audiences, audiences[0]) {
 		return nil, nil
 	}
 	extra := map[string][]string{}
@@ -146,15 +150,6 @@ func (a *Authenticator) review(ctx context.Context, token string, audiences []st
 		},
 		Until: expiry(token),
 	}, nil
-}
-
-func contains(all []string, one string) bool {
-	for _, other := range all {
-		if other == one {
-			return true
-		}
-	}
-	return false
 }
 
 // expiry returns when a token expires that was found valid; zero if the token does not have it.

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	x509request "k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
@@ -62,7 +63,8 @@ func (a *apiServer) Create(
 	}
 	name := a.tokens[audience+" "+r.Spec.Token]
 	r.Status = authenticationv1.TokenReviewStatus{
-		Authenticated: name != "", User: authenticationv1.UserInfo{Username: name}, Audiences: []string{audience},
+		Authenticated: name != "", Audiences: []string{audience},
+		User: authenticationv1.UserInfo{Username: name, Groups: []string{user.AllAuthenticated}},
 	}
 	return r, nil
 }
@@ -80,8 +82,9 @@ func (a accessReviews) Create(
 		return nil, a.broken
 	}
 	of := r.Spec.ResourceAttributes
-	r.Status.Allowed = slices.Contains(a.allowed, r.Spec.User) && of.Verb == "get" && of.Resource == "sessions" &&
-		of.Subresource == "events" && of.Group == "capstan.dev" && of.Namespace == "ns"
+	r.Status.Allowed = slices.Contains(a.allowed, r.Spec.User) && slices.Contains(r.Spec.Groups, user.AllAuthenticated) &&
+		of.Verb == "get" && of.Resource == "sessions" && of.Subresource == "events" && of.Group == "capstan.dev" &&
+		of.Namespace == "ns"
 	return r, nil
 }
 
