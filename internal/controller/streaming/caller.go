@@ -29,6 +29,8 @@ const Audience = "capstan.dev"
 const (
 	// keepCaller and keepStranger are how long the outcome of a review counts for further connections.
 	keepCaller, keepStranger = 50 * time.Second, 10 * time.Second
+	// keepKnown is how long a valid token is reviewed apart from those that nobody has seen.
+	keepKnown = time.Hour
 	// maxReviews bounds the outcomes that are kept.
 	maxReviews = 4096
 	// maxTokenBytes bounds a token. Those of ServiceAccounts have about 1 KiB.
@@ -52,20 +54,21 @@ type Authenticator struct {
 	Tokens authenticationclient.TokenReviewInterface
 	// Certificates authenticates client certificates; nil if none are accepted.
 	Certificates authenticator.Request
-	// Wait waits until a request to the API server may be made; nil for no bound.
-	Wait func(ctx context.Context) error
+	// Wait waits until a request to the API server may be made, for a token that was valid before or for one that was
+	// never seen; nil for no bound.
+	Wait func(ctx context.Context, known bool) error
 	// Clock returns the current time.
 	Clock func() time.Time
 
-	key     []byte
-	reviews *utilcache.LRUExpireCache
+	key            []byte
+	reviews, known *utilcache.LRUExpireCache
 }
 
 // NewAuthenticator returns an Authenticator.
 func NewAuthenticator(a Authenticator) *Authenticator {
 	a.key = make([]byte, sha256.Size)
 	_, _ = rand.Read(a.key) // It never fails.
-	a.reviews = utilcache.NewLRUExpireCache(maxReviews)
+	a.reviews, a.known = utilcache.NewLRUExpireCache(maxReviews), utilcache.NewLRUExpireCache(maxReviews)
 	return &a
 }
 
@@ -109,12 +112,14 @@ func (a *Authenticator) byToken(ctx context.Context, token string) (*Caller, err
 		return caller, nil
 	}
 	for _, audiences := range [][]string{{Audience}, nil} {
-		caller, err := a.review(ctx, token, audiences)
+		_, known := a.known.Get(key)
+		caller, err := a.review(ctx, token, audiences, known)
 		if err != nil {
 			return nil, err
 		}
 		if caller != nil {
 			a.reviews.Add(key, caller, keepCaller)
+			a.known.Add(key, true, keepKnown)
 			return caller, nil
 		}
 	}
@@ -124,9 +129,9 @@ func (a *Authenticator) byToken(ctx context.Context, token string) (*Caller, err
 
 // review returns the caller with a token for one of the audiences, those of the API server without one; nil if it is
 // not valid for them.
-func (a *Authenticator) review(ctx context.Context, token string, audiences []string) (*Caller, error) {
+func (a *Authenticator) review(ctx context.Context, token string, audiences []string, known bool) (*Caller, error) {
 	if a.Wait != nil {
-		if err := a.Wait(ctx); err != nil {
+		if err := a.Wait(ctx, known); err != nil {
 			return nil, fmt.Errorf("waiting to review a token: %w", err)
 		}
 	}

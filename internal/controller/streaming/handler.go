@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/feed"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -50,11 +51,25 @@ type Handler struct {
 
 // Register adds the paths of the handler.
 func (h *Handler) Register(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/namespaces/{namespace}/sessions/{name}/events", h.events)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /v1/namespaces/{namespace}/sessions/{name}/events", withoutBody(h.events))
+	mux.HandleFunc("/", withoutBody(func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusNotFound, metav1.StatusReasonNotFound,
 			"only GET /v1/namespaces/{namespace}/sessions/{name}/events exists")
-	})
+	}))
+}
+
+// withoutBody refuses a request that announces a body: the server would wait for the rest of it, in a connection that no
+// limit counts any more.
+func withoutBody(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			next(w, r)
+			return
+		}
+		// The server reads what is left of a body when the handler has returned.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+		answer(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "the request must have no body")
+	}
 }
 
 // admit authenticates and authorizes a request, and returns its caller; nil if it was answered.
@@ -124,6 +139,11 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer subscription.Close()
+	// A Session that was deleted before the subscription began ends it.
+	current, _, err := h.Sessions.Session(r.Context(), do.Namespace, do.Name)
+	if err == nil && (current == nil || current.UID != session.UID) {
+		h.Hub.End(session.UID, stream.EndedSessionDeleted)
+	}
 	admitted(r.Context())
 	s := &sending{
 		Handler: h, subscription: subscription, request: r, caller: caller, action: do, w: w,

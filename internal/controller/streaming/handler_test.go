@@ -3,6 +3,7 @@ package streaming
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -10,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -257,5 +260,44 @@ func TestTooManyStreamsAreRefused(t *testing.T) {
 	b.hub.Limits.PerNamespace, b.hub.Limits.PerSession = 9, 9
 	if r := b.get(b.client("w"), path); r.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("one stream too many: %s", r.Status)
+	}
+}
+
+// TestARequestWithABodyIsRefusedAndItsConnectionEnds: the server would wait for the body without a limit.
+func TestARequestWithABodyIsRefusedAndItsConnectionEnds(t *testing.T) {
+	b := newBench(t, many(), nil).lead()
+	connection, err := tls.Dial("tcp", b.address, &tls.Config{RootCAs: b.roots, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	if err := connection.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	head := "GET " + path + "?after=99 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer own\r\nContent-Length: 1\r\n\r\n"
+	if _, err := connection.Write([]byte(head)); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(connection)
+	if err != nil || !strings.HasPrefix(string(raw), "HTTP/1.1 400 ") {
+		t.Errorf("the answer is %s, %v", raw, err)
+	}
+}
+
+func TestTokensOfStrangersWaitApartFromThoseThatAreKnown(t *testing.T) {
+	b := newBench(t, many(), nil)
+	var known []bool
+	a := NewAuthenticator(Authenticator{Tokens: b.api, Clock: time.Now, Wait: func(_ context.Context, k bool) error {
+		known = append(known, k)
+		return nil
+	}})
+	for _, token := range []string{"unknown", "own", "own"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		_, _ = a.Authenticate(r)
+		a.reviews.RemoveAll(func(any) bool { return true })
+	}
+	if want := []bool{false, false, false, true}; !slices.Equal(known, want) {
+		t.Errorf("reviews waited as known callers: %v, want %v", known, want)
 	}
 }

@@ -46,6 +46,8 @@ func (i Intervals) withDefaults() Intervals {
 const (
 	// pieceBytes is how much is written at once.
 	pieceBytes = 64 << 10
+	// slowestBytes is how many bytes of an event a caller reads in a second at least.
+	slowestBytes = 256 << 10
 	// maxReadFailures ends a stream whose journal cannot be read. The caller connects again.
 	maxReadFailures = 10
 )
@@ -120,7 +122,7 @@ func (s *sending) one(ctx context.Context) (reason, message string, err error) {
 	cancel()
 	if err == nil {
 		s.failures = 0
-		return "", "", s.write(frame)
+		return "", "", s.write(ctx, frame)
 	}
 	if ctx.Err() != nil {
 		return "", "", ctx.Err()
@@ -191,9 +193,19 @@ func (s *sending) again(ctx context.Context, now time.Time) (reason, message str
 	return "", ""
 }
 
-// write sends a frame.
-func (s *sending) write(f feed.Frame) error {
-	if err := s.bytes(f.Bytes); err != nil {
+// write sends a frame. The rights of the caller are reviewed when that is due, in the middle of a frame as well.
+func (s *sending) write(ctx context.Context, f feed.Frame) error {
+	review := func() error {
+		now := s.Clock()
+		if now.Before(s.review) {
+			return nil
+		}
+		if reason, message := s.again(ctx, now); reason != "" {
+			return fmt.Errorf("%s: %s", reason, message)
+		}
+		return nil
+	}
+	if err := s.bytes(f.Bytes, review); err != nil {
 		return err
 	}
 	if s.subscription.More() {
@@ -204,18 +216,29 @@ func (s *sending) write(f feed.Frame) error {
 
 // comment sends a comment, which clients ignore.
 func (s *sending) comment(text string) error {
-	if err := s.bytes([]byte(": " + text + "\n\n")); err != nil {
+	if err := s.bytes([]byte(": "+text+"\n\n"), nil); err != nil {
 		return err
 	}
 	return s.flush()
 }
 
-// bytes writes pieces, each of which the caller must read in time.
-func (s *sending) bytes(all []byte) error {
+// bytes writes pieces, each of which the caller must read in time, and all of them at slowest so fast that memory which
+// others wait for is not held for long. It asks before each piece, if review is set.
+func (s *sending) bytes(all []byte, review func() error) error {
+	end := time.Now().Add(s.intervals.Write + time.Duration(len(all))*time.Second/slowestBytes)
 	for len(all) > 0 {
+		if review != nil {
+			if err := review(); err != nil {
+				return err
+			}
+		}
 		piece := all[:min(len(all), pieceBytes)]
 		all = all[len(piece):]
-		if err := s.control.SetWriteDeadline(time.Now().Add(s.intervals.Write)); err != nil {
+		deadline := time.Now().Add(s.intervals.Write)
+		if end.Before(deadline) {
+			deadline = end
+		}
+		if err := s.control.SetWriteDeadline(deadline); err != nil {
 			return fmt.Errorf("setting the time limit of a write: %w", err)
 		}
 		if _, err := s.w.Write(piece); err != nil {
@@ -236,7 +259,7 @@ func (s *sending) flush() error {
 // end sends the last event.
 func (s *sending) end(reason, message string) {
 	frame, err := feed.EndFrame(s.session, s.Clock(), reason, message)
-	if err == nil && s.bytes(frame.Bytes) == nil {
+	if err == nil && s.bytes(frame.Bytes, nil) == nil {
 		_ = s.flush() // A caller that is gone needs no reason.
 	}
 }

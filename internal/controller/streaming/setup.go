@@ -28,6 +28,9 @@ import (
 // DefaultMaxSubscribers bounds the streams of a manager with the memory of a standard installation.
 const DefaultMaxSubscribers = 1000
 
+// strangers is the share of requests for tokens that were never valid; no namespace has this name.
+const strangers = "streams: strangers"
+
 // Options are the settings of event streams.
 type Options struct {
 	// Listener accepts connections. Required.
@@ -80,14 +83,21 @@ func (o *Options) SetUp(ctx context.Context, mgr ctrl.Manager, log *journal.Log,
 	if err := Wake(ctx, mgr.GetCache(), o.hub); err != nil {
 		return err
 	}
+	// Tokens of strangers have a share of their own, so that many of them delay neither callers nor reviews of rights.
 	wait := func(ctx context.Context) error { return o.Rate.Spend(ctx, "", 1) }
+	review := func(ctx context.Context, known bool) error {
+		if known {
+			return wait(ctx)
+		}
+		return o.Rate.Spend(ctx, strangers, 1)
+	}
 	authorities := &clientAuthorities{live: mgr.GetAPIReader(), clock: clock}
 	logger := mgr.GetLogger().WithName("streams")
 	handler := &Handler{
 		Authenticator: NewAuthenticator(Authenticator{
 			Tokens:       tokens.TokenReviews(),
 			Certificates: x509request.NewDynamic(authorities.options, x509request.CommonNameUserConversion),
-			Wait:         wait, Clock: clock,
+			Wait:         review, Clock: clock,
 		}),
 		Authorizer: NewAuthorizer(Authorizer{Reviews: access.SubjectAccessReviews(), Wait: wait}),
 		Sessions:   Cached{mgr.GetClient()}, Hub: o.hub, Clock: clock, Log: logger, Intervals: o.Intervals,
