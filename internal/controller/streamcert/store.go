@@ -56,6 +56,8 @@ type Store struct {
 	mu   sync.Mutex
 	kept *tls.Certificate
 	due  time.Time
+	// failed is why there is none, until due.
+	failed error
 }
 
 // New returns a Store.
@@ -76,21 +78,22 @@ func (s *Store) Certificate(ctx context.Context) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.Clock()
-	if s.kept != nil && now.Before(s.due) {
-		return s.kept, nil
+	if now.Before(s.due) && (s.kept != nil || s.failed != nil) {
+		return s.kept, s.failed
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rotateTimeout)
 	defer cancel()
 	r, err := s.rotate(ctx, now)
 	if err != nil {
 		if s.kept == nil || !now.Before(s.kept.Leaf.NotAfter) {
+			s.kept, s.failed, s.due = nil, err, now.Add(lookSoon)
 			return nil, err
 		}
 		log.FromContext(ctx).Error(err, "Failed to rotate the certificate of event streams")
 		s.due = now.Add(lookSoon)
 		return s.kept, nil
 	}
-	s.kept, s.due = r.certificate(), r.due()
+	s.kept, s.failed, s.due = r.certificate(), nil, r.due()
 	return s.kept, nil
 }
 

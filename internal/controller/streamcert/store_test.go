@@ -159,19 +159,24 @@ func TestTheCertificateIsServedWhileItCannotBeReplaced(t *testing.T) {
 		t.Error("a certificate that is not published is served")
 	}
 	b.fail = nil
+	if _, err := b.Certificate(t.Context()); err == nil {
+		t.Error("each connection asks the API server for a certificate that cannot be had")
+	}
+	issued := start.Add(lookSoon)
+	b.now = issued
 	first, err := b.Certificate(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.fail, b.now = errors.New("broken"), start.Add(servingLife-servingRest)
+	b.fail, b.now = errors.New("broken"), issued.Add(servingLife-servingRest)
 	if again, err := b.Certificate(t.Context()); err != nil || again != first {
 		t.Errorf("%v, %v", again, err)
 	}
-	b.now = start.Add(servingLife)
+	b.now = issued.Add(servingLife)
 	if _, err := b.Certificate(t.Context()); err == nil {
 		t.Error("a certificate that has expired is served")
 	}
-	b.fail = nil
+	b.fail, b.now = nil, b.now.Add(lookSoon)
 	b.served(func() string { _, _ = b.Certificate(t.Context()); return b.published() }())
 }
 
