@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,7 +81,12 @@ func (e *endpoints) sender(
 	config.TLSClientConfig.Insecure = false
 	config.TLSClientConfig.CAFile, config.TLSClientConfig.CAData = "", []byte(authority)
 	config.TLSClientConfig.ServerName = name
-	config.Dial, config.Proxy = dial, nil
+	config.Username, config.Password = "", ""
+	config.Dial = dial
+	if dial != nil {
+		// A forwarded port is local.
+		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
 	// A stream has no end, and what it costs is bounded by the manager.
 	config.Timeout, config.QPS, config.RateLimiter = 0, -1, nil
 	sender, err := rest.HTTPClientFor(config)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -63,7 +64,11 @@ func unsafe(r rune) bool {
 		return true
 	case r == 0x200b, r == 0x2028, r == 0x2029, r == 0x2060, r == 0xfeff: // invisible, or a line break
 		return true
-	case r >= 0xe0000 && r <= 0xe007f: // tags, which spell invisible text
+	case r == 0x200c, r == 0x200d: // joiners, which letters and emoji need
+		return false
+	case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r): // invisible: tags and selectors spell text
+		return true
+	case r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0: // fillers, which show nothing
 		return true
 	default:
 		return false

@@ -30,6 +30,8 @@ var attacks = map[string][2]string{
 	"a separator of lines": {"a\u2028b\u2029", `a\u2028b\u2029`},
 	"invisible characters": {"a\u200bb\u2060\ufeff", `a\u200bb\u2060\ufeff`},
 	"tags":                 {"a\U000e0061", `a\U000e0061`},
+	"variation selectors":  {"a\ufe01\U000e0101", `a\ufe01\U000e0101`},
+	"hyphens and fillers":  {"a\u00adb\u3164", `a\u00adb\u3164`},
 	"invalid UTF-8":        {"a\xff\xc3", `a\xff\xc3`},
 	"a tab":                {"a\tb", `a    b`},
 	"plain text":           {"Grüße, 世界 👩‍👩‍👧 שלום", "Grüße, 世界 👩‍👩‍👧 שלום"},
