@@ -58,8 +58,8 @@ func (h *Handler) Register(mux *http.ServeMux) {
 	}))
 }
 
-// withoutBody refuses a request that announces a body: the server would wait for the rest of it, in a connection that no
-// limit counts any more.
+// withoutBody refuses a request that announces a body: the server would wait for the rest of it, in a connection that
+// no limit counts any more.
 func withoutBody(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
