@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -51,9 +52,13 @@ type discovered struct {
 	clients   kubernetes.Interface
 	namespace string
 
+	// forwarded is the port that was forwarded last; its lock is held until a port is forwarded.
+	forwards  sync.Mutex
+	forwarded *forwarding
+
 	mu sync.Mutex
-	// account is the ServiceAccount that the user is; nil if it is none, or may not ask for tokens. asked reports whether
-	// that is known.
+	// account is the ServiceAccount that the user is; nil for another user, or if it may not ask for tokens. asked
+	// reports whether that is known.
 	account *[2]string
 	asked   bool
 	token   string
@@ -63,7 +68,7 @@ type discovered struct {
 // Endpoint implements Endpoints.
 func (d *discovered) Endpoint(ctx context.Context) (Endpoint, error) {
 	if d.config.Impersonate.UserName != "" {
-		return Endpoint{}, &UnreachableError{fmt.Errorf("it serves nobody who acts as another user")}
+		return Endpoint{}, &UnreachableError{fmt.Errorf("it does not accept impersonation")}
 	}
 	public, err := d.clients.CoreV1().ConfigMaps(d.namespace).Get(ctx, published, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
@@ -90,12 +95,16 @@ func (d *discovered) Endpoint(ctx context.Context) (Endpoint, error) {
 }
 
 // client returns a client that trusts the manager's authority alone, with the credentials of the user.
-func (d *discovered) client(ctx context.Context, url, name string, public *corev1.ConfigMap) (*http.Client, error) {
+func (d *discovered) client(ctx context.Context, at, name string, public *corev1.ConfigMap) (*http.Client, error) {
 	own := rest.CopyConfig(d.config)
-	own.Host, own.APIPath, own.Timeout = url, "", 0
+	own.Host, own.APIPath, own.Timeout = at, "", 0
 	own.Username, own.Password = "", "" // The manager does not know it.
 	own.Insecure, own.CAFile, own.CAData = false, "", []byte(public.Data[keyAuthority])
 	own.ServerName, own.NextProtos = name, []string{"http/1.1"}
+	if name != "" {
+		// A forwarded port is local. The proxy is that of the API server.
+		own.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
 	if token := d.own(ctx); token != "" {
 		own.BearerToken, own.BearerTokenFile, own.ExecProvider, own.AuthProvider = token, "", nil, nil
 		own.CertFile, own.CertData, own.KeyFile, own.KeyData = "", nil, "", nil

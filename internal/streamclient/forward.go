@@ -14,9 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // portforward of client-go takes its types.
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
 )
 
 const (
@@ -27,48 +27,78 @@ const (
 	defaultPort = 9443
 )
 
-// forward forwards a local port to a pod of the manager until the context ends, and returns its address. The error is
-// an *UnreachableError if the user may not do that.
+// forwarding is a local port that is forwarded to a pod of the manager.
+type forwarding struct {
+	address string
+	ended   chan struct{}
+}
+
+// forward returns the address of a local port that is forwarded to a pod of the manager: the one that is forwarded
+// already, or another one until the context ends. The error is an *UnreachableError if the user may not do that.
 func (d *discovered) forward(ctx context.Context) (string, error) {
-	if err := d.mayForward(ctx); err != nil {
+	d.forwards.Lock()
+	defer d.forwards.Unlock()
+	if d.forwarded != nil {
+		select {
+		case <-d.forwarded.ended:
+		default:
+			return d.forwarded.address, nil
+		}
+	}
+	begun, err := d.begin(ctx)
+	d.forwarded = begun
+	if err != nil {
 		return "", err
+	}
+	return begun.address, nil
+}
+
+// begin forwards a local port to a pod of the manager that is ready. Any of them passes connections on to the leader.
+func (d *discovered) begin(ctx context.Context) (*forwarding, error) {
+	if err := d.mayForward(ctx); err != nil {
+		return nil, err
 	}
 	pods, err := d.clients.CoreV1().Pods(d.namespace).List(ctx, metav1.ListOptions{LabelSelector: managers})
 	if apierrors.IsForbidden(err) {
-		return "", &UnreachableError{err}
+		return nil, &UnreachableError{err}
 	}
 	if err != nil {
-		return "", fmt.Errorf("listing the pods of the manager: %w", err)
+		return nil, fmt.Errorf("listing the pods of the manager: %w", err)
 	}
 	ready := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return !isReady(pod) })
 	if len(ready) == 0 {
-		return "", errors.New("no pod of the manager is ready")
+		return nil, errors.New("no pod of the manager is ready")
 	}
 	pod := ready[rand.N(len(ready))]
 	dialer, err := d.dialer(pod)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	begun, ended := make(chan struct{}), make(chan error, 1)
-	forwarder, err := portforward.NewOnAddressesWithContext(
+	begun, failed := make(chan struct{}), make(chan error, 1)
+	f := &forwarding{ended: make(chan struct{})}
+	forwarder, err := portforward.NewOnAddressesForStreamingWithContext(
 		ctx, dialer, []string{"127.0.0.1"}, []string{"0:" + strconv.Itoa(portOf(pod))}, begun, io.Discard, io.Discard,
 	)
 	if err != nil {
-		return "", fmt.Errorf("preparing to forward a port to pod %s: %w", pod.Name, err)
+		return nil, fmt.Errorf("preparing to forward a port to pod %s: %w", pod.Name, err)
 	}
-	go func() { ended <- forwarder.ForwardPorts() }()
+	go func() {
+		defer close(f.ended)
+		failed <- forwarder.ForwardPorts()
+	}()
 	select {
 	case <-begun:
-	case err := <-ended:
-		return "", fmt.Errorf("forwarding a port to pod %s: %w", pod.Name, err)
+	case err := <-failed:
+		return nil, fmt.Errorf("forwarding a port to pod %s: %w", pod.Name, err)
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return nil, ctx.Err()
 	}
 	ports, err := forwarder.GetPorts()
 	if err != nil {
-		return "", fmt.Errorf("forwarding a port to pod %s: %w", pod.Name, err)
+		return nil, fmt.Errorf("forwarding a port to pod %s: %w", pod.Name, err)
 	}
-	return "127.0.0.1:" + strconv.Itoa(int(ports[0].Local)), nil
+	f.address = "127.0.0.1:" + strconv.Itoa(int(ports[0].Local))
+	return f, nil
 }
 
 // mayForward returns an *UnreachableError if the user may not forward ports to the manager.
@@ -97,12 +127,12 @@ func (d *discovered) dialer(pod corev1.Pod) (httpstream.Dialer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing to forward a port: %w", err)
 	}
-	older := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	newer, err := portforward.NewSPDYOverWebsocketDialer(url, d.config)
+	older := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	newer, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, d.config)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to forward a port: %w", err)
 	}
-	return portforward.NewFallbackDialer(newer, older, func(err error) bool {
+	return portforward.NewFallbackDialerForStreaming(newer, older, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	}), nil
 }

@@ -193,12 +193,15 @@ func (p *program) follower(c *access.Cluster) *follow.Follower {
 	return &follow.Follower{Client: c.WithWatch, Reader: c.Journal, Note: p.note}
 }
 
-// listener follows Turns by the event stream too, once for all Turns: whether it can be used is found out once. The
-// function ends its connections.
-func (p *program) listener(c *access.Cluster) (f *follow.Follower, end func()) {
-	f = p.follower(c)
-	f.Stream, end = c.Streams(p.managers)
-	return f, end
+// listener follows Turns by the event stream too, once for all Turns: whether it can be used is found out once.
+func (p *program) listener(c *access.Cluster) (*follow.Follower, error) {
+	streams, err := c.Streams(p.managers)
+	if err != nil {
+		return nil, err
+	}
+	f := p.follower(c)
+	f.Stream = streams
+	return f, nil
 }
 
 // response is the output of ask as JSON.

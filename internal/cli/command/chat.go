@@ -54,8 +54,10 @@ func (p *program) talk(ctx context.Context, name string, n newSession, rejoin bo
 	if err != nil {
 		return err
 	}
-	f, end := p.listener(conv.cluster)
-	defer end()
+	f, err := p.listener(conv.cluster)
+	if err != nil {
+		return err
+	}
 	p.note(fmt.Sprintf("Session %s. Ctrl-D ends the chat; Ctrl-C leaves it, and the Turn goes on.", conv.session.Name))
 	if active := conv.session.Status.ActiveTurn; active != nil {
 		if !rejoin {

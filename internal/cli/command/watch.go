@@ -55,8 +55,10 @@ func (p *program) watchTarget(
 		return err
 	}
 	conv := &conversation{cluster: c, session: of.session}
-	f, end := p.listener(c)
-	defer end()
+	f, err := p.listener(c)
+	if err != nil {
+		return err
+	}
 	v := newView(p.out, c.Command, o)
 	show := func(u follow.Update) error {
 		if output == "" {
