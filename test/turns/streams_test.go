@@ -316,7 +316,7 @@ var _ = Describe("The event stream of a Session", Serial, Ordered, func() {
 		})
 		Expect(follows(asker, install)).To(Equal(want))
 
-		By("nobody who acts as another user, and nobody who may not forward a port where there is no address")
+		By("no user who impersonates another, or who may not forward a port where no address is configured")
 		acting := rest.CopyConfig(server.Config)
 		acting.Impersonate.UserName = "dora"
 		_, err = follows(acting, install)

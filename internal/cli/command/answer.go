@@ -100,7 +100,7 @@ func (p *program) sendAnswer(ctx context.Context, argument string, ids []string,
 func (p *program) showWaiting(ctx context.Context, c *access.Cluster, turn *v1alpha1.Turn) error {
 	calls := p.completed(ctx, c, turn, pending.Of(turn))
 	if len(calls) == 0 {
-		return fmt.Errorf("turn %s waits for nobody. See what it does: %s log turn/%s", turn.Name, c.Command, turn.Name)
+		return fmt.Errorf("turn %s waits for no response. See what it does: %s log turn/%s", turn.Name, c.Command, turn.Name)
 	}
 	for _, call := range calls {
 		if err := p.out.Lines(pending.Lines(turn, call, c.Command)...); err != nil {

@@ -141,7 +141,7 @@ func findWaiting(ctx context.Context, c *access.Cluster, argument string) (*v1al
 		if err == nil || !access.IsMissing(err) {
 			return turn, err
 		}
-		// Whoever may approve only may not read Sessions: then the error about the Turn counts.
+		// A user who may only approve may not read Sessions: then the error about the Turn counts.
 		of := &v1alpha1.Session{}
 		if c.Get(ctx, c.Key(argument), of) != nil {
 			return nil, err

@@ -91,7 +91,7 @@ func (n Namespace) models() []Finding {
 	}
 	if len(n.Models) == 0 {
 		return []Finding{{
-			Level: Wrong, Subject: "Models", Message: "there is none. docs/models.md has examples for each provider.",
+			Level: Wrong, Subject: "Models", Message: "the namespace has none. docs/models.md has examples for each provider.",
 		}}
 	}
 	var defaults []string

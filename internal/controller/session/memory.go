@@ -35,7 +35,7 @@ type known struct {
 
 // stall is an obstacle in a journal.
 type stall struct {
-	// reason of the obstacle; empty if there is none.
+	// reason of the obstacle; empty without one.
 	reason string
 	// checks counts the checks that have found it, each after the pause that followed the one before.
 	checks int

@@ -21,7 +21,7 @@ const (
 	Name = "capstan-stream"
 	// KeyCA is the key of the ConfigMap with the certificates of the authority.
 	KeyCA = "ca.crt"
-	// KeyAddress is the key with the address at which clients reach the manager; it is missing where there is none.
+	// KeyAddress is the key with the address at which clients reach the manager; absent if none is configured.
 	KeyAddress = "address"
 
 	// keyRing is the key of the Secret.
@@ -56,7 +56,7 @@ type Store struct {
 	mu   sync.Mutex
 	kept *tls.Certificate
 	due  time.Time
-	// failed is why there is none, until due.
+	// failed is why there is no certificate, until due.
 	failed error
 }
 

@@ -29,7 +29,7 @@ const Audience = "capstan.dev"
 const (
 	// keepCaller and keepStranger are how long the outcome of a review counts for further connections.
 	keepCaller, keepStranger = 50 * time.Second, 10 * time.Second
-	// keepKnown is how long a valid token is reviewed apart from those that nobody has seen.
+	// keepKnown is how long a valid token is reviewed apart from those that were never valid.
 	keepKnown = time.Hour
 	// maxReviews bounds the outcomes that are kept.
 	maxReviews = 4096

@@ -253,7 +253,7 @@ func (s *Subscription) rest(read *batch) (Frame, bool) {
 	return frame, ok
 }
 
-// live returns the next live event; false if there is none, with the time after which to look again, 0 for none.
+// live returns the next live event; false without one, with the time after which to look again, 0 for none.
 func (s *Subscription) live() (Frame, bool, time.Duration, error) {
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
