@@ -21,6 +21,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/probe"
@@ -31,9 +32,8 @@ const (
 	workers = 8
 	// minPause is the least time between two probes of a Model.
 	minPause = 10 * time.Second
-	// busyPause is the time until a probe is tried again for which its namespace had no place, and policiesPause that
-	// until one whose Secret must not be read now.
-	busyPause, policiesPause = time.Second, time.Minute
+	// policiesPause is the time until a probe is tried again whose Secret must not be read now.
+	policiesPause = time.Minute
 )
 
 // Prober probes Models.
@@ -54,9 +54,12 @@ type Reconciler struct {
 	// nothing.
 	Policies *policies.Verifier
 
-	mu      sync.Mutex
-	running map[string]bool
-	probed  map[types.NamespacedName]attempt
+	places places
+	// wakes has the Models that have waited for a place.
+	wakes wake.Source
+
+	mu     sync.Mutex
+	probed map[types.NamespacedName]attempt
 }
 
 // attempt is the last probe of a Model by this process, which its status may not show yet.
@@ -69,6 +72,11 @@ type attempt struct {
 
 // Reconcile probes one Model, if that is due.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	defer func() {
+		if next, ok := r.places.next(req.Namespace); ok {
+			r.wakes.Wake(next)
+		}
+	}()
 	base := &v1alpha1.Model{}
 	if err := r.Client.Get(ctx, req.NamespacedName, base); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -86,12 +94,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	last := r.last(base)
 	pause, due := wait(base, last, r.Clock())
 	if due && pause == 0 {
-		var err error
-		if last, pause, err = r.probe(ctx, base); err != nil {
-			return ctrl.Result{}, err
+		if r.Policies.InForce() != nil {
+			return ctrl.Result{RequeueAfter: policiesPause}, nil
 		}
-		if pause > 0 {
-			return ctrl.Result{RequeueAfter: pause}, nil
+		if !r.places.enter(req.NamespacedName) {
+			return ctrl.Result{}, nil
+		}
+		var err error
+		if last, err = r.probe(ctx, base); err != nil {
+			return ctrl.Result{}, err
 		}
 	}
 	if last.generation != base.Generation || !newer(last, base) {
@@ -150,22 +161,16 @@ func newer(last attempt, m *v1alpha1.Model) bool {
 		last.at.Truncate(time.Second).After(shown.Time)
 }
 
-// probe probes a Model. Without a place for it, it returns the pause until it is tried again.
-func (r *Reconciler) probe(ctx context.Context, m *v1alpha1.Model) (attempt, time.Duration, error) {
-	if r.Policies.InForce() != nil {
-		return attempt{}, policiesPause, nil
-	}
-	if !r.enter(m.Namespace) {
-		return attempt{}, busyPause, nil
-	}
-	defer r.leave(m.Namespace)
+// probe probes a Model, and gives the place of its namespace back.
+func (r *Reconciler) probe(ctx context.Context, m *v1alpha1.Model) (attempt, error) {
+	defer r.places.leave(m.Namespace)
 	result, err := r.Prober.ProbeModel(ctx, m)
 	var key *model.KeyError
 	switch {
 	case errors.As(err, &key):
 		result = probe.Result{Reason: key.Reason, Message: key.Problem}
 	case err != nil:
-		return attempt{}, 0, fmt.Errorf("probing Model %s: %w", m.Name, err)
+		return attempt{}, fmt.Errorf("probing Model %s: %w", m.Name, err)
 	}
 	last := attempt{uid: m.UID, generation: m.Generation, at: r.Clock(), result: result}
 	r.mu.Lock()
@@ -174,7 +179,7 @@ func (r *Reconciler) probe(ctx context.Context, m *v1alpha1.Model) (attempt, tim
 		r.probed = map[types.NamespacedName]attempt{}
 	}
 	r.probed[client.ObjectKeyFromObject(m)] = last
-	return last, 0, nil
+	return last, nil
 }
 
 // last returns the last probe of this process.
@@ -194,27 +199,6 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 	delete(r.probed, key)
 }
 
-// enter takes the place of a namespace.
-func (r *Reconciler) enter(namespace string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.running[namespace] {
-		return false
-	}
-	if r.running == nil {
-		r.running = map[string]bool{}
-	}
-	r.running[namespace] = true
-	return true
-}
-
-// leave gives the place back.
-func (r *Reconciler) leave(namespace string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.running, namespace)
-}
-
 // checked passes Models whose condition Ready has another value, or is about another spec.
 func checked() predicate.Predicate {
 	ready := func(o client.Object) metav1.Condition {
@@ -230,7 +214,7 @@ func checked() predicate.Predicate {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	own := builder.WithPredicates(predicate.Or(status.SpecChanged(), checked()))
 	err := ctrl.NewControllerManagedBy(mgr).Named("modelprobe").For(&v1alpha1.Model{}, own).
-		WithOptions(pacing.Options(workers)).Complete(r)
+		WatchesRawSource(&r.wakes).WithOptions(pacing.Options(workers)).Complete(r)
 	if err != nil {
 		return fmt.Errorf("setting up the probes of Models: %w", err)
 	}

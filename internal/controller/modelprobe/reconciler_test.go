@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -182,14 +183,43 @@ func TestAProbeWithoutAKeyReportsWhyAndOtherErrorsAreTriedAgain(t *testing.T) {
 
 func TestANamespaceHasOneProbeAtATime(t *testing.T) {
 	b := newBench(t, &v1alpha1.ModelProbe{})
+	other := b.model.DeepCopy()
+	other.Name, other.UID, other.ResourceVersion = "n", "v", ""
+	gone := client.ObjectKey{Namespace: "ns", Name: "gone"}
+	if err := b.Client.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	key := client.ObjectKeyFromObject(other)
 	b.onProbe = func() {
 		b.onProbe = nil
-		if _, pause := b.pass(); pause != busyPause || b.probes != 1 {
-			t.Errorf("%d probes, next after %s", b.probes, pause)
+		b.places.enter(gone)
+		for range 3 {
+			result, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+			if err != nil || result.RequeueAfter != 0 || b.probes != 1 {
+				t.Errorf("%d probes, %+v, %v", b.probes, result, err)
+			}
 		}
 	}
 	if reachable, _ := b.pass(); reachable == nil {
 		t.Error("the probe has no result")
+	}
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
+	if err := b.wakes.Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	// The Model that was deleted while it waited passes its place on.
+	for _, want := range []client.ObjectKey{gone, key} {
+		next, _ := queue.Get()
+		if next.NamespacedName != want {
+			t.Fatalf("%s is woken, want %s", next, want)
+		}
+		if _, err := b.Reconcile(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		queue.Done(next)
+	}
+	if b.probes != 2 || queue.Len() != 0 {
+		t.Errorf("%d probes, %d Models are woken again", b.probes, queue.Len())
 	}
 }
 
