@@ -24,6 +24,9 @@ type feed struct {
 	// stop ends what the Bus sends. The Hub's lock protects it.
 	stop []func()
 
+	// encoding is held by the one subscriber that looks for its next live event. It is taken before mu.
+	encoding sync.Mutex
+
 	mu          sync.Mutex
 	subscribers map[*Subscription]struct{}
 	// head is the ordinal of the newest entry that is known to exist, and probed whether it was the last one in the
@@ -250,7 +253,7 @@ func (f *feed) more(has heard) bool {
 }
 
 // piece returns the text of the response behind what a subscriber has, with what it has then; false if it has all of
-// it. The lock is held.
+// it. The locks of the encoding and of the feed are held; that of the feed is let go while the piece is encoded.
 func (f *feed) piece(has heard) (Frame, heard, bool) {
 	now := f.response
 	if !f.more(has) {
@@ -261,25 +264,34 @@ func (f *feed) piece(has heard) (Frame, heard, bool) {
 		replaced := has.attempt > 0 && has.offset > 0 && has.message == now.Message
 		has = heard{attempt: now.Attempt, message: now.Message, completed: has.completed}
 		if replaced && now.Text == "" {
-			frame, err := liveFrame(f.session, turn, stream.TypeOutputMessageReplaced, f.clock(),
-				stream.OutputMessageReplaced{MessageID: now.Message})
-			return frame, has, err == nil
+			frame, ok := f.encode(turn, stream.TypeOutputMessageReplaced, stream.OutputMessageReplaced{MessageID: now.Message})
+			return frame, has, ok
 		}
 	}
 	if has.offset >= len(now.Text) {
 		return Frame{}, has, false
 	}
-	if d := f.delta; d.attempt == now.Attempt && d.from == has.offset && d.to == min(len(now.Text), d.from+maxDelta) {
-		has.offset = d.to
+	text := head(now.Text[has.offset:], maxDelta)
+	from, to := has.offset, has.offset+len(text)
+	if d := f.delta; d.attempt == now.Attempt && d.from == from && d.to == to {
+		has.offset = to
 		return d.frame, has, true
 	}
-	text := head(now.Text[has.offset:], maxDelta)
-	frame, err := liveFrame(f.session, turn, stream.TypeOutputMessageDelta, f.clock(),
-		stream.OutputMessageDelta{MessageID: now.Message, Offset: int64(has.offset), Text: text})
-	if err != nil {
+	frame, ok := f.encode(turn, stream.TypeOutputMessageDelta, stream.OutputMessageDelta{
+		MessageID: now.Message, Offset: int64(from), Text: text,
+	})
+	if !ok {
 		return Frame{}, has, false
 	}
-	f.delta = delta{now.Attempt, has.offset, has.offset + len(text), frame}
-	has.offset += len(text)
+	f.delta = delta{now.Attempt, from, to, frame}
+	has.offset = to
 	return frame, has, true
+}
+
+// encode encodes a live event without the lock, which is held before and after: publishers wait for it.
+func (f *feed) encode(turn *stream.Turn, kind string, data any) (Frame, bool) {
+	f.mu.Unlock()
+	defer f.mu.Lock()
+	frame, err := liveFrame(f.session, turn, kind, f.clock(), data)
+	return frame, err == nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -285,5 +286,58 @@ func TestSubscribersAreBounded(t *testing.T) {
 				t.Errorf("the counts are %+v", b.counts)
 			}
 		})
+	}
+}
+
+// TestAResponseGoesOnWhileASubscriberIsServed: the model calls of all Sessions wait for the lock of the Bus.
+func TestAResponseGoesOnWhileASubscriberIsServed(t *testing.T) {
+	b := newBench(t, many())
+	r := b.respond()
+	r.Write("One")
+	encoding := func() {}
+	b.Clock = func() time.Time {
+		encoding()
+		return time.Now()
+	}
+	s := b.subscribe(0)
+	s.expect("stream.synced")
+	encoding = func() {
+		encoding = func() {}
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			r.Write("One two")
+		}()
+		select {
+		case <-written:
+		case <-time.After(5 * time.Second):
+			t.Error("the response waits for the encoding of an event")
+		}
+	}
+	s.delta(0, "One")
+	s.delta(3, " two")
+}
+
+func TestSubscribersThatAreEquallyFarShareAnEncodedDelta(t *testing.T) {
+	b := newBench(t, many())
+	encoded := 0
+	b.Clock = func() time.Time {
+		encoded++
+		return time.Now()
+	}
+	r := b.respond()
+	r.Write("a" + strings.Repeat("ü", maxDelta))
+	subscribers := []*subscriber{b.subscribe(0), b.subscribe(0)}
+	for _, s := range subscribers {
+		s.expect("stream.synced")
+	}
+	encoded = 0
+	for range 3 {
+		for _, s := range subscribers {
+			s.expect("output.message.delta")
+		}
+	}
+	if encoded != 3 {
+		t.Errorf("three deltas for two subscribers were encoded %d times", encoded)
 	}
 }

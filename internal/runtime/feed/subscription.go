@@ -243,6 +243,8 @@ func (s *Subscription) rest(read *batch) (Frame, bool) {
 	if !s.synced || read.message == "" || s.sent > 0 {
 		return Frame{}, false
 	}
+	s.feed.encoding.Lock()
+	defer s.feed.encoding.Unlock()
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
 	if s.feed.response.Message != read.message || s.heard.message != read.message || s.heard.offset == 0 {
@@ -255,6 +257,8 @@ func (s *Subscription) rest(read *batch) (Frame, bool) {
 
 // live returns the next live event; false without one, with the time after which to look again, 0 for none.
 func (s *Subscription) live() (Frame, bool, time.Duration, error) {
+	s.feed.encoding.Lock()
+	defer s.feed.encoding.Unlock()
 	s.feed.mu.Lock()
 	defer s.feed.mu.Unlock()
 	s.dozing = false
