@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
 // connector makes the connections of one request.
@@ -130,12 +132,13 @@ func (d connector) targets(ctx context.Context, host string, port uint16) ([]tar
 	return nil, failure(ReasonRefused, "%s does not exist, or has no allowed address", host)
 }
 
-// backends are the pods of a Service.
+// backends are the pods of a Service. Reading them counts for the namespace that connects, also if a rule lets it reach
+// the Service of another one.
 func (d connector) backends(ctx context.Context, s Service, roots *x509.CertPool) ([]target, error) {
 	if d.client.services == nil {
 		return nil, failure(ReasonRefused, "Services cannot be reached by this process")
 	}
-	found, err := d.client.services.Backends(ctx, s)
+	found, err := d.client.services.Backends(fairshare.ChargeTo(ctx, d.route.Namespace), s)
 	if err != nil {
 		return nil, shown(err, s.Host())
 	}
@@ -144,7 +147,9 @@ func (d connector) backends(ctx context.Context, s Service, roots *x509.CertPool
 		if len(permitted) < maxAddresses && d.client.reachable(b.Address) {
 			permitted = append(permitted, target{
 				address: b.Address, roots: roots,
-				confirm: func(ctx context.Context) error { return d.client.services.Confirm(ctx, s, b) },
+				confirm: func(ctx context.Context) error {
+					return d.client.services.Confirm(fairshare.ChargeTo(ctx, d.route.Namespace), s, b)
+				},
 			})
 		}
 	}

@@ -111,7 +111,8 @@ func TestNoRuleReachesThisHostTheLinkOrTheAPIServer(t *testing.T) {
 func TestAServiceOfAnotherNamespaceIsReachedByARuleAlone(t *testing.T) {
 	address := newPlain(t, fine)
 	c, resolver := newClient(nil)
-	c.UseServices(behind(address))
+	backends := behind(address)
+	c.UseServices(backends)
 	rule := Rule{
 		Namespaces: []string{"team-b"}, PlainHTTP: true,
 		Services: []ServiceRule{{Namespace: "team-a", Name: "models", Ports: []uint16{8000}}},
@@ -125,6 +126,11 @@ func TestAServiceOfAnotherNamespaceIsReachedByARuleAlone(t *testing.T) {
 	}
 	if resolver.asked != 0 {
 		t.Errorf("%d names were resolved", resolver.asked)
+	}
+	for _, namespace := range backends.charged {
+		if namespace != "team-b" {
+			t.Errorf("the requests to the API server count for %v, not for the namespace that connects", backends.charged)
+		}
 	}
 	for u, namespace := range map[string]string{
 		"http://models.team-a.svc:8001/":                "team-b",

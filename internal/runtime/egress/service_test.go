@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 )
 
 // pods are Services with one backend each.
@@ -20,15 +22,23 @@ type pods struct {
 	found     error
 	gone      error
 	confirmed int
+	// charged are the namespaces that the calls counted for.
+	charged []string
 	// onConfirm is called before a backend is confirmed.
 	onConfirm func()
 }
 
-func (p *pods) Backends(_ context.Context, s Service) ([]Backend, error) { return p.behind[s], p.found }
-
-func (p *pods) Confirm(context.Context, Service, Backend) error {
+func (p *pods) Backends(ctx context.Context, s Service) ([]Backend, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.charged = append(p.charged, fairshare.Charged(ctx))
+	return p.behind[s], p.found
+}
+
+func (p *pods) Confirm(ctx context.Context, _ Service, _ Backend) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.charged = append(p.charged, fairshare.Charged(ctx))
 	p.confirmed++
 	if p.onConfirm != nil {
 		p.onConfirm()

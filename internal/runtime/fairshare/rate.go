@@ -266,10 +266,28 @@ type transport struct {
 	next http.RoundTripper
 }
 
+// chargedKey is the key of the namespace in a context.
+type chargedKey struct{}
+
+// ChargeTo returns a context whose requests count for a namespace, not for the one that they are about.
+func ChargeTo(ctx context.Context, namespace string) context.Context {
+	return context.WithValue(ctx, chargedKey{}, namespace)
+}
+
+// Charged returns the namespace of ChargeTo; empty without one.
+func Charged(ctx context.Context) string {
+	namespace, _ := ctx.Value(chargedKey{}).(string)
+	return namespace
+}
+
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if !passes(request) {
-		if err := t.rate.Wait(request.Context(), namespaceOf(request.URL.Path)); err != nil {
+		namespace := Charged(request.Context())
+		if namespace == "" {
+			namespace = namespaceOf(request.URL.Path)
+		}
+		if err := t.rate.Wait(request.Context(), namespace); err != nil {
 			if request.Body != nil {
 				_ = request.Body.Close()
 			}

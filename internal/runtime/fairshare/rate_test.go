@@ -173,6 +173,21 @@ func TestWhichRequestsWait(t *testing.T) {
 	}
 }
 
+func TestARequestCountsForTheNamespaceThatItIsChargedTo(t *testing.T) {
+	charged := ""
+	r := NewRate(1000, 1000, func(namespace string, _ time.Duration) { charged = namespace })
+	transport := r.Transport(roundTrip(func(*http.Request) (*http.Response, error) { return &http.Response{}, nil }))
+	for want, ctx := range map[string]context.Context{"models": t.Context(), "caller": ChargeTo(t.Context(), "caller")} {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api/api/v1/namespaces/models/pods", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := transport.RoundTrip(request); err != nil || charged != want { //nolint:bodyclose // It has none.
+			t.Errorf("it counts for %q, want %q, %v", charged, want, err)
+		}
+	}
+}
+
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
