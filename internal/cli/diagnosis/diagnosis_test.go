@@ -147,7 +147,9 @@ func TestNamespace(t *testing.T) {
 		}, true, []string{
 			"and not send messages (capstan-edit), approve calls (capstan-approve)",
 		}},
-		"no Model": {func(n *diagnosis.Namespace) { n.Models = nil }, false, []string{"the namespace has none", "docs/models.md"}},
+		"no Model": {
+			func(n *diagnosis.Namespace) { n.Models = nil }, false, []string{"the namespace has none", "docs/models.md"},
+		},
 		"no default": {func(n *diagnosis.Namespace) { n.Models[0].Annotations = nil }, true, []string{
 			"kubectl annotate model big -n shop capstan.dev/is-default-model=true",
 		}},
