@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,9 +13,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
-
-// keepAllowed and keepDenied are how long a decision counts for further connections.
-const keepAllowed, keepDenied = 30 * time.Second, 10 * time.Second
 
 // Action is what a caller wants to do.
 type Action struct {
@@ -76,10 +72,7 @@ func (a *Authorizer) Allowed(ctx context.Context, who user.Info, do Action) (boo
 	if err != nil {
 		return false, fmt.Errorf("reviewing the access: %w", err)
 	}
-	allowed, keep := review.Status.Allowed && !review.Status.Denied, keepDenied
-	if allowed {
-		keep = keepAllowed
-	}
-	a.decisions.Add(key, allowed, keep)
+	allowed := review.Status.Allowed && !review.Status.Denied
+	a.decisions.Add(key, allowed, keepReview)
 	return allowed, nil
 }

@@ -27,8 +27,9 @@ import (
 const Audience = "capstan.dev"
 
 const (
-	// keepCaller and keepStranger are how long the outcome of a review counts for further connections.
-	keepCaller, keepStranger = 50 * time.Second, 10 * time.Second
+	// keepReview is how long the outcome of a review counts for further connections, and for streams that are reviewed
+	// again: by so much the review of a stream may be older than its interval.
+	keepReview = 10 * time.Second
 	// keepKnown is how long a valid token is reviewed apart from those that were never valid.
 	keepKnown = time.Hour
 	// maxReviews bounds the outcomes that are kept.
@@ -118,12 +119,12 @@ func (a *Authenticator) byToken(ctx context.Context, token string) (*Caller, err
 			return nil, err
 		}
 		if caller != nil {
-			a.reviews.Add(key, caller, keepCaller)
+			a.reviews.Add(key, caller, keepReview)
 			a.known.Add(key, true, keepKnown)
 			return caller, nil
 		}
 	}
-	a.reviews.Add(key, (*Caller)(nil), keepStranger)
+	a.reviews.Add(key, (*Caller)(nil), keepReview)
 	return nil, errUnauthenticated
 }
 

@@ -57,7 +57,10 @@ func NewHub(o Options) *Hub {
 	return &Hub{
 		Options: o, counts: newCounts(), feeds: map[types.UID]*feed{}, batches: newBatches(batchBytes),
 		places: fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: readPlaces}}),
-		held:   fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Bytes: heldBytes}}),
+		held: fairshare.NewPool(fairshare.Options{
+			// The readers of four namespaces may be slow before those of a fifth wait.
+			Total: fairshare.Amount{Bytes: heldBytes}, PerNamespace: fairshare.Amount{Bytes: heldBytes / 4},
+		}),
 	}
 }
 
