@@ -108,7 +108,7 @@ var _ = Describe("ask", func() {
 var _ = Describe("log", func() {
 	It("prints the conversation with calls, results, decisions and cost", func(ctx context.Context) {
 		namespace := stage(ctx, work("It says {{tool:work}}.", `{"city":"Bern"}`), guarded(worker()))
-		jobs.in(namespace, func(capstantest.Call) (string, string, int) { return "12 degrees\nand sun", "", 0 })
+		jobs.In(namespace, func(capstantest.Call) (string, string, int) { return "12 degrees\nand sun", "", 0 })
 		name, kubeconfig := certificateUser(ctx, namespace, "capstan-edit", "capstan-approve")
 		ann := user{kubeconfig, namespace}
 		suite.Create(ctx, kit.Client, builder.Turn("demo-1").In(namespace).Input("What is the weather?").Obj())

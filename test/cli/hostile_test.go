@@ -37,7 +37,7 @@ var _ = Describe("Hostile text", func() {
 		arguments := `{"text":"\u001b]0;owned\u0007\u202egnp.exe"}`
 		namespace := stage(ctx, work("Model: "+strings.ReplaceAll(hostile, "\x7f", "")+" {{tool:work}}", arguments),
 			guarded(worker()))
-		jobs.in(namespace, func(capstantest.Call) (string, string, int) { return hostile, "", 0 })
+		jobs.In(namespace, func(capstantest.Call) (string, string, int) { return hostile, "", 0 })
 		_, kubeconfig := certificateUser(ctx, namespace, "capstan-edit", "capstan-approve")
 		mallory := user{kubeconfig, namespace}
 		suite.Create(ctx, kit.Client, builder.Turn("demo-1").In(namespace).Input(hostile).Obj())

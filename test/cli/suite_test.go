@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,7 +45,7 @@ var (
 	server *suite.Server
 	kit    *capstantest.Kit
 	binary string
-	jobs   = &scripts{of: map[string]capstantest.JobRunner{}}
+	jobs   = &suite.Jobs{}
 )
 
 var _ = BeforeSuite(func(ctx context.Context) {
@@ -61,7 +60,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	suite.Create(ctx, admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "capstan-system"}})
 	installRoles(ctx, admin)
 	kit, err = capstantest.Start(context.Background(), server.Config, capstantest.Options{
-		Policies: true, Jobs: jobs.run, JobRetention: time.Hour, Streams: publishStreams(ctx, admin),
+		Policies: true, Jobs: jobs.Run, JobRetention: time.Hour, Streams: publishStreams(ctx, admin),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(kit.Stop()).To(Succeed()) })
@@ -102,28 +101,6 @@ func publishStreams(ctx context.Context, admin client.Client) *capstantest.Strea
 		Data:       map[string]string{"address": listener.Addr().String(), "ca.crt": string(authority)},
 	})
 	return &capstantest.Streams{Listener: listener, Certificate: &certificate}
-}
-
-// scripts has the functions that stand for the tools of each spec's namespace.
-type scripts struct {
-	mu sync.Mutex
-	of map[string]capstantest.JobRunner
-}
-
-func (s *scripts) in(namespace string, run capstantest.JobRunner) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.of[namespace] = run
-}
-
-func (s *scripts) run(call capstantest.Call) (stdout, stderr string, exit int) {
-	s.mu.Lock()
-	run := s.of[call.Namespace]
-	s.mu.Unlock()
-	if run == nil {
-		return "result of " + call.ID, "", 0
-	}
-	return run(call)
 }
 
 // stage returns a namespace with a default Model that follows a script, a Harness, and the Session demo.

@@ -102,7 +102,7 @@ func backgroundInCluster(
 ) backgroundCourse {
 	GinkgoHelper()
 	begun := make(chan struct{})
-	tools.in(namespace, runnerAfter(begun, run))
+	tools.In(namespace, runnerAfter(begun, run))
 	applyScenario(ctx, namespace, manifests)
 	Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 	caller, err := kit.Turn(ctx, namespace, "demo-1")()

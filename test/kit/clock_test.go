@@ -44,7 +44,7 @@ var _ = Describe("The clock", func() {
 	It("ends a tool that exceeds its timeout, and no reconcile runs before", func(ctx context.Context) {
 		stopped := make(chan error, 1)
 		namespace := newNamespace(ctx)
-		tools.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+		tools.In(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 			<-call.Context.Done()
 			stopped <- call.Context.Err()
 			return "", "", 1

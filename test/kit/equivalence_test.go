@@ -192,7 +192,7 @@ func inCluster(ctx context.Context, s scenario, prompt, namespace string) course
 	GinkgoHelper()
 	c := &cluster{namespace: namespace}
 	run, begun := s.starting()
-	tools.in(c.namespace, run)
+	tools.In(c.namespace, run)
 	applyManifests(ctx, c.namespace, s.yaml(prompt))
 	if s.archive {
 		archives.on(prompt, func() {

@@ -354,7 +354,7 @@ var _ = Describe("A fault", func() {
 		tool.Name = "flaky"
 		namespace := begin(ctx, tool)
 		Eventually(capstantest.WithoutPauses(clock, turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
-		Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(Equal("done"))
+		Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(Equal("result of 1-0"))
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(2))
 	})
 
@@ -372,7 +372,7 @@ var _ = Describe("A fault", func() {
 			Should(capstantest.HaveToolCall("queued", pending, v1alpha1.ToolCallReasonSuspended))
 		heal()
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
-		Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(Equal("done"))
+		Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(Equal("result of 1-0"))
 	})
 
 	It("that is removed before the start timeout has no effect", func(ctx context.Context) {
@@ -393,7 +393,7 @@ var _ = Describe("A fault", func() {
 		tool := worker(once)
 		tool.Name = "broken"
 		namespace := newNamespace(ctx)
-		tools.in(
+		tools.In(
 			namespace,
 			func(capstantest.Call) (stdout, stderr string, exit int) { return "never shown", "no such city", 3 },
 		)
@@ -405,7 +405,7 @@ var _ = Describe("A fault", func() {
 		).To(Equal("The tool failed with exit code 3. The end of its stderr:\nno such city"))
 
 		namespace = newNamespace(ctx)
-		tools.in(namespace, func(capstantest.Call) (stdout, stderr string, exit int) {
+		tools.In(namespace, func(capstantest.Call) (stdout, stderr string, exit int) {
 			return strings.Repeat("much ", 20_000), "", 0
 		})
 		beginIn(ctx, namespace, worker(once))

@@ -4,7 +4,6 @@ package kit_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,7 +32,7 @@ var (
 	config *rest.Config
 	kit    *capstantest.Kit
 	clock  *capstantest.Clock
-	tools  = &scripts{of: map[string]capstantest.JobRunner{}}
+	tools  = &suite.Jobs{}
 	// reconciled counts the passes of the controllers.
 	reconciled = &passes.Counter{}
 )
@@ -47,7 +46,7 @@ var _ = BeforeSuite(func(context.Context) {
 	clock = capstantest.NewClock(start)
 	var err error
 	kit, err = capstantest.Start(context.Background(), config, capstantest.Options{
-		Clock: clock, Jobs: tools.run, Prompts: func(p capstantest.Prompt) { archives.asked(p.System) },
+		Clock: clock, Jobs: tools.Run, Prompts: func(p capstantest.Prompt) { archives.asked(p.System) },
 		EgressRoots: shop.roots(), EgressAllow: loopback, OnSpan: spans.add,
 	})
 	Expect(err).NotTo(HaveOccurred())
@@ -100,26 +99,4 @@ func worker(class v1alpha1.SideEffect) *v1alpha1.Tool {
 // turn reads the Turn of a namespace.
 func turn(ctx context.Context, namespace string) func() (*v1alpha1.Turn, error) {
 	return kit.Turn(ctx, namespace, "demo-1")
-}
-
-// scripts holds the functions that stand for the tools of each namespace.
-type scripts struct {
-	mu sync.Mutex
-	of map[string]capstantest.JobRunner
-}
-
-func (s *scripts) in(namespace string, run capstantest.JobRunner) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.of[namespace] = run
-}
-
-func (s *scripts) run(call capstantest.Call) (stdout, stderr string, exit int) {
-	s.mu.Lock()
-	run := s.of[call.Namespace]
-	s.mu.Unlock()
-	if run == nil {
-		return "done", "", 0
-	}
-	return run(call)
 }

@@ -93,7 +93,7 @@ var _ = Describe("An approval", Serial, Ordered, func() {
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.WaitForApproval("pay"), "the status does not know of it")
 		Expect(jobNames(ctx, namespace)).To(BeEmpty(), "nothing starts before the status knows of it")
 
-		second := own(capstantest.Options{Jobs: jobs.run})
+		second := own(capstantest.Options{Jobs: jobs.Run})
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Expect(finalAnswer(ctx, namespace)).To(Equal("It says result of 1-0."))
 		Expect(second.Starts(namespace, "demo-1", "1-0")).To(Equal(1))

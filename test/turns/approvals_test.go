@@ -110,7 +110,7 @@ var _ = Describe("A call that needs approval", func() {
 	) {
 		started, proceed := make(chan struct{}, 1), make(chan struct{})
 		namespace := asking(ctx, answer, append(pay(), builder.ClientTool("ask").Obj()))
-		jobs.in(
+		jobs.In(
 			namespace,
 			func(capstantest.Call) (string, string, int) { started <- struct{}{}; <-proceed; return "paid", "", 0 },
 		)
@@ -152,7 +152,7 @@ var _ = Describe("A call that needs approval", func() {
 			"{{tool:work}} and {{tool:pay}}.",
 			append(pay(), builder.JobTool("work", v1alpha1.SideEffectPure).Obj()),
 		)
-		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+		jobs.In(namespace, func(c capstantest.Call) (string, string, int) {
 			mu.Lock()
 			running[c.Tool] = true
 			mu.Unlock()
@@ -212,7 +212,7 @@ var _ = Describe("A call that needs approval", func() {
 		namespace := asking(ctx, "done", tools, func(s *v1alpha1.Session, _ *v1alpha1.Turn) {
 			s.Spec.ToolConcurrency = v1alpha1.ToolConcurrencySequential
 		})
-		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+		jobs.In(namespace, func(c capstantest.Call) (string, string, int) {
 			mu.Lock()
 			defer mu.Unlock()
 			order = append(order, c.Tool)

@@ -57,7 +57,7 @@ func newWorkshop(ctx context.Context, run capstantest.JobRunner, calls ...v1alph
 	build.Spec.Job.Background = v1alpha1.BackgroundPolicyAllow
 	namespace := newNamespace(ctx, whenTold(calls...), build, builder.ClientTool("ask-ann").Obj())
 	if run != nil {
-		jobs.in(namespace, run)
+		jobs.In(namespace, run)
 	}
 	session := builder.Session("demo").In(namespace).Obj()
 	session.Spec.Capabilities = []v1alpha1.CapabilityReference{{Builtin: background.Capability}}

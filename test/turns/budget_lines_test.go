@@ -170,7 +170,7 @@ var _ = Describe("The write budget, line by line", func() {
 				builder.Script("done", slices.Repeat(builder.Calls("work"), 8)),
 				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 			)
-			jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+			jobs.In(namespace, func(c capstantest.Call) (string, string, int) {
 				_, place, _ := strings.Cut(c.ID, "-")
 				n, err := strconv.Atoi(place)
 				Expect(err).NotTo(HaveOccurred())

@@ -24,7 +24,7 @@ var _ = Describe("A Turn that was deleted", func() {
 			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 		)
 		started := make(chan string, 8)
-		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { started <- c.ID; return "worked", "", 0 })
+		jobs.In(namespace, func(c capstantest.Call) (string, string, int) { started <- c.ID; return "worked", "", 0 })
 		before := startedSession(ctx, namespace)
 		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
@@ -87,7 +87,7 @@ var _ = Describe("A Turn that was deleted", func() {
 			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 		)
 		started := make(chan string, 8)
-		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+		jobs.In(namespace, func(c capstantest.Call) (string, string, int) {
 			started <- c.ID
 			<-c.Context.Done()
 			return "", "", 137
@@ -135,7 +135,7 @@ var _ = Describe("A Turn that was deleted", func() {
 			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 		)
 		started := make(chan string, 8)
-		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+		jobs.In(namespace, func(c capstantest.Call) (string, string, int) {
 			started <- c.ID
 			<-c.Context.Done()
 			return "", "", 137
@@ -180,7 +180,7 @@ var _ = Describe("A Session that was deleted", func() {
 				builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 			)
 			started := make(chan string, 8)
-			jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+			jobs.In(namespace, func(c capstantest.Call) (string, string, int) {
 				started <- c.ID
 				if c.Turn == "finished" || c.Turn == "queued" {
 					return "worked", "", 0

@@ -61,7 +61,7 @@ var _ = Describe("The examples of the documents", func() {
 		"the samples ask for two forecasts and a price at once, then wait for the traveller, then book once",
 		func(ctx context.Context) {
 			namespace := emptyNamespace(ctx)
-			jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+			jobs.In(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 				return "[" + call.Command[1] + " " + call.Arguments + "]", "", 0
 			})
 			for _, name := range []string{"turn.yaml", "session.yaml", "tools.yaml", "model.yaml"} {

@@ -41,7 +41,7 @@ var _ = Describe("The end of a Turn", func() {
 			builder.Script("done", builder.Calls("work")),
 			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 		)
-		jobs.in(namespace, func(c capstantest.Call) (string, string, int) { <-c.Context.Done(); return "", "", 137 })
+		jobs.In(namespace, func(c capstantest.Call) (string, string, int) { <-c.Context.Done(); return "", "", 137 })
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		turn := builder.Turn("demo-1").In(namespace).Obj()
 		turn.Spec.ActiveDeadlineSeconds = new(int64(3))

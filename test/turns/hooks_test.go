@@ -60,7 +60,7 @@ var _ = Describe("A hook", func() {
 	It("rewrites the result of a call before the model reads it", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("It returned {{tool:pay}}.", builder.Calls("pay")),
 			builder.JobTool("pay", v1alpha1.SideEffectAtMostOnce).Obj())
-		jobs.in(namespace, func(capstantest.Call) (string, string, int) { return "key 12345", "", 0 })
+		jobs.In(namespace, func(capstantest.Call) (string, string, int) { return "key 12345", "", 0 })
 		create(ctx, hooked(namespace, expression(v1alpha1.HookEventPostToolUse,
 			`{"decision": "mutate", "patch": {"result": "redacted"}}`)))
 		Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
@@ -105,7 +105,7 @@ var _ = Describe("A hook", func() {
 		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("hang")),
 			builder.JobTool("hang", v1alpha1.SideEffectPure).Obj())
 		running := make(chan string, 8)
-		jobs.in(namespace, func(c capstantest.Call) (string, string, int) {
+		jobs.In(namespace, func(c capstantest.Call) (string, string, int) {
 			running <- c.ID
 			<-c.Context.Done()
 			return "", "", 137

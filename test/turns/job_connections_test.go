@@ -37,7 +37,7 @@ func needing(ctx context.Context, class v1alpha1.SideEffect) (played, *shop) {
 	tool.Spec.Job.Connections = []v1alpha1.JobConnection{{ExitCode: 75, Provider: "shop"}}
 	namespace := newNamespace(ctx, builder.Script("Told: {{tool:rent}}", builder.Calls("rent")), tool)
 	s := &shop{}
-	jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+	jobs.In(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.pods = append(s.pods, strconv.Itoa(call.Attempt))

@@ -48,7 +48,7 @@ var _ = Describe("The files of a Job", func() {
 		"cost 1 write, and 1 for each that is larger than 4 KiB",
 		func(ctx context.Context, class v1alpha1.SideEffect) {
 			namespace := buildNamespace(ctx, buildTool(class), builder.Call("build"))
-			jobs.in(namespace, func(call capstantest.Call) (string, string, int) {
+			jobs.In(namespace, func(call capstantest.Call) (string, string, int) {
 				call.Files["/bin/a"] = append([]byte("built of "), call.Files["/src/a"]...)
 				call.Files["/bin/large"] = []byte(strings.Repeat("x", 5_000))
 				return "built", "", 0
@@ -66,7 +66,7 @@ var _ = Describe("The files of a Job", func() {
 	It("are not written over what has changed meanwhile, which the result names", func(ctx context.Context) {
 		namespace := buildNamespace(ctx, buildTool(v1alpha1.SideEffectPure), builder.Call("build"),
 			fileCall("write_file", `{"path": "/src/a", "content": "newer"}`))
-		jobs.in(namespace, func(call capstantest.Call) (string, string, int) {
+		jobs.In(namespace, func(call capstantest.Call) (string, string, int) {
 			indexes := func() int { return strings.Count(strings.Join(requests.in(namespace), "\n"), indexWrite) }
 			Eventually(indexes).Should(Equal(1), "the other call of the step has not written its file")
 			call.Files["/src/a"] = []byte("formatted")

@@ -199,7 +199,7 @@ var _ = Describe("A Model of a real provider", func() {
 			builder.JobTool("weather", v1alpha1.SideEffectPure).Obj(),
 		)
 		create(ctx, keySecret(namespace))
-		jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+		jobs.In(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 			return "21 degrees for " + call.Arguments, "", 0
 		})
 		create(ctx, builder.Turn("demo-1").In(namespace).Input("How warm is it in Oslo?").Obj())

@@ -90,7 +90,7 @@ var _ = Describe("The tool results in a prompt", func() {
 			builder.JobTool("break", v1alpha1.SideEffectPure).Obj(),
 			builder.ClientTool("ask-ann").Obj(),
 		)
-		jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+		jobs.In(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 			if call.Tool == "break" {
 				return "", hostile, 3
 			}
@@ -141,7 +141,7 @@ var _ = Describe("The prompt of a model", Serial, func() {
 			start := func() {
 				GinkgoHelper()
 				var err error
-				kit, err = capstantest.Start(context.Background(), own, capstantest.Options{Jobs: jobs.run, Prompts: prompts.note})
+				kit, err = capstantest.Start(context.Background(), own, capstantest.Options{Jobs: jobs.Run, Prompts: prompts.note})
 				Expect(err).NotTo(HaveOccurred())
 				DeferCleanup(kit.Stop)
 			}

@@ -67,7 +67,7 @@ func newPlainServer(handler http.Handler) *httptest.Server {
 // askModel runs a Turn with a Model of the namespace and a Job tool, and returns the Turn's name for kit.
 func askModel(ctx context.Context, namespace, model string) {
 	GinkgoHelper()
-	jobs.in(namespace, func(capstantest.Call) (stdout, stderr string, exit int) { return "21 degrees", "", 0 })
+	jobs.In(namespace, func(capstantest.Call) (stdout, stderr string, exit int) { return "21 degrees", "", 0 })
 	create(ctx,
 		builder.JobTool("weather", v1alpha1.SideEffectPure).In(namespace).Obj(),
 		builder.Harness("base").In(namespace).Model(model).Tools("weather").Obj(),

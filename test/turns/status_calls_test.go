@@ -146,7 +146,7 @@ var _ = Describe("The calls of one step", func() {
 		GinkgoHelper()
 		namespace := newNamespace(ctx, simulation, tools...)
 		seen := &overlap{}
-		jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+		jobs.In(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 			seen.enter(call.ID)
 			defer seen.leave(call.ID)
 			return call.ID, "", 0
@@ -209,7 +209,7 @@ var _ = Describe("The calls of one step", func() {
 			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
 		seen, proceed := &overlap{}, make(chan struct{})
-		jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+		jobs.In(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 			seen.enter(call.ID)
 			defer seen.leave(call.ID)
 			select {
@@ -238,7 +238,7 @@ var _ = Describe("The calls of one step", func() {
 				builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 			)
 			first := make(chan struct{})
-			jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+			jobs.In(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 				if call.ID == "1-0" {
 					<-first
 				}

@@ -54,7 +54,7 @@ func harnessOf(namespace string) *v1alpha1.Harness {
 // blocking lets the tools of a namespace run until the test ends them: started reports each call, proceed ends one.
 func blocking(namespace string) (started chan capstantest.Call, proceed chan struct{}) {
 	started, proceed = make(chan capstantest.Call, 64), make(chan struct{})
-	jobs.in(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+	jobs.In(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
 		started <- call
 		select {
 		case <-proceed:

@@ -160,7 +160,7 @@ var _ = Describe("Bulk", func() {
 				builder.Script("{{tool:big-00}} and {{tool:big-17}} and {{tool:big-31}}", calls),
 				tools...)
 			text := func(name string) string { return (name + strings.Repeat("<0123456789> ", size/12))[:size] }
-			jobs.in(
+			jobs.In(
 				namespace,
 				func(call capstantest.Call) (stdout, stderr string, exit int) { return text(call.Command[1]), "", 0 },
 			)
@@ -193,7 +193,7 @@ var _ = Describe("Bulk", func() {
 			builder.Script("{{tool:work}}", works(parallel)),
 			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
-		jobs.in(
+		jobs.In(
 			namespace,
 			func(capstantest.Call) (stdout, stderr string, exit int) { return strings.Repeat("<", 20<<10), "", 0 },
 		)

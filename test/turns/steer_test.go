@@ -82,7 +82,7 @@ var _ = Describe("A message that steers", func() {
 			builder.Script("{{tool:work}}; {{input}}", builder.Calls("work")),
 			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj(),
 		)
-		jobs.in(namespace, func(capstantest.Call) (string, string, int) {
+		jobs.In(namespace, func(capstantest.Call) (string, string, int) {
 			close(started)
 			<-release
 			return "done", "", 0
@@ -197,7 +197,7 @@ var _ = Describe("A message that steers", func() {
 			builder.Script("{{input}}", builder.Calls("work")),
 			builder.JobTool("work", v1alpha1.SideEffectPure).Obj(),
 		)
-		jobs.in(namespace, func(capstantest.Call) (string, string, int) {
+		jobs.In(namespace, func(capstantest.Call) (string, string, int) {
 			<-release
 			return "done", "", 0
 		})

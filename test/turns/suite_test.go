@@ -4,8 +4,6 @@ package turns_test
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,7 +29,7 @@ var (
 	config   *rest.Config
 	kit      *capstantest.Kit
 	requests *requestLog
-	jobs     = &jobScripts{}
+	jobs     = &suite.Jobs{}
 	prompts  = &promptLog{}
 )
 
@@ -50,7 +48,7 @@ var _ = BeforeSuite(func(context.Context) {
 // spec is to see how those of another one are cleaned up.
 func kitOptions() capstantest.Options {
 	return capstantest.Options{
-		Jobs:         jobs.run,
+		Jobs:         jobs.Run,
 		Transport:    requests.wrap,
 		Prompts:      prompts.note,
 		Providers:    providers.All(),
@@ -91,29 +89,4 @@ func newNamespace(ctx context.Context, simulation v1alpha1.Simulation, tools ...
 func create(ctx context.Context, objects ...client.Object) {
 	GinkgoHelper()
 	suite.Create(ctx, kit.Client, objects...)
-}
-
-// jobScripts has the functions that stand for the tools of each spec's namespace.
-type jobScripts struct {
-	mu      sync.Mutex
-	scripts map[string]capstantest.JobRunner
-}
-
-func (j *jobScripts) in(namespace string, run capstantest.JobRunner) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.scripts == nil {
-		j.scripts = map[string]capstantest.JobRunner{}
-	}
-	j.scripts[namespace] = run
-}
-
-func (j *jobScripts) run(call capstantest.Call) (stdout, stderr string, exit int) {
-	j.mu.Lock()
-	script := j.scripts[call.Namespace]
-	j.mu.Unlock()
-	if script == nil {
-		return fmt.Sprintf("result of %s", call.ID), "", 0
-	}
-	return script(call)
 }

@@ -61,7 +61,7 @@ var _ = Describe("The trace of a Turn", Serial, Ordered, func() {
 		span  = "b7ad6b7169203331"
 	)
 	another := onOwnServer(capstantest.Options{
-		Jobs: jobs.run, EgressAllow: loopback, EgressRoots: testRoots(), JobRetention: time.Hour,
+		Jobs: jobs.Run, EgressAllow: loopback, EgressRoots: testRoots(), JobRetention: time.Hour,
 		OnSpan: func(s capstantest.Span) {
 			if e := exporting.Load(); e != nil {
 				e.Export([]trace.Span{s})
@@ -162,7 +162,7 @@ var _ = Describe("The trace of a Turn", Serial, Ordered, func() {
 		exportTo(ctx, received)
 		kit = another()
 		namespace := newTeam(ctx, []string{"helper"}, builder.Script("done", builder.Calls("work")))
-		jobs.in(namespace, func(capstantest.Call) (string, string, int) { return "", "My secret is out", 1 })
+		jobs.In(namespace, func(capstantest.Call) (string, string, int) { return "", "My secret is out", 1 })
 		begin(ctx, namespace)
 		turn := answered(ctx, namespace)
 		root, spans := tree(received, traceOf(turn), "", 14)
