@@ -16,6 +16,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=capstan.dev, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("ActiveTick"):
+		return &apiv1alpha1.ActiveTickApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ActiveTurn"):
 		return &apiv1alpha1.ActiveTurnApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Agent"):
@@ -36,6 +38,18 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BlueprintApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BlueprintReference"):
 		return &apiv1alpha1.BlueprintReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Budget"):
+		return &apiv1alpha1.BudgetApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BudgetReservation"):
+		return &apiv1alpha1.BudgetReservationApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BudgetSelector"):
+		return &apiv1alpha1.BudgetSelectorApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BudgetSelectorRequirement"):
+		return &apiv1alpha1.BudgetSelectorRequirementApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BudgetSpec"):
+		return &apiv1alpha1.BudgetSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BudgetStatus"):
+		return &apiv1alpha1.BudgetStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CABundleSource"):
 		return &apiv1alpha1.CABundleSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Capability"):
@@ -64,6 +78,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.HarnessSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HarnessStatus"):
 		return &apiv1alpha1.HarnessStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HeaderConnection"):
+		return &apiv1alpha1.HeaderConnectionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Hook"):
 		return &apiv1alpha1.HookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HookMatcher"):
@@ -74,6 +90,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.HookVariableApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HTTPHeader"):
 		return &apiv1alpha1.HTTPHeaderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HTTPPayment"):
+		return &apiv1alpha1.HTTPPaymentApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HTTPTool"):
 		return &apiv1alpha1.HTTPToolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InitialFile"):
@@ -142,6 +160,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RecordApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RecordSpec"):
 		return &apiv1alpha1.RecordSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Schedule"):
+		return &apiv1alpha1.ScheduleApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ScheduledTurn"):
+		return &apiv1alpha1.ScheduledTurnApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ScheduleOrigin"):
+		return &apiv1alpha1.ScheduleOriginApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ScheduleSpec"):
+		return &apiv1alpha1.ScheduleSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ScheduleStatus"):
+		return &apiv1alpha1.ScheduleStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SecretKeyReference"):
 		return &apiv1alpha1.SecretKeyReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ServiceReference"):
@@ -154,6 +182,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SessionSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SessionStatus"):
 		return &apiv1alpha1.SessionStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SessionTemplate"):
+		return &apiv1alpha1.SessionTemplateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SessionTotals"):
 		return &apiv1alpha1.SessionTotalsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SimulatedResponse"):
@@ -222,6 +252,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.TurnWaitApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Usage"):
 		return &apiv1alpha1.UsageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WebhookHeader"):
+		return &apiv1alpha1.WebhookHeaderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WebhookHook"):
 		return &apiv1alpha1.WebhookHookApplyConfiguration{}
 

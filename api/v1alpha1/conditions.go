@@ -19,6 +19,13 @@ const (
 	// ConditionReconciling on Turn and ToolResult, as kstatus defines it: True while the Turn runs or waits, and while
 	// the result waits.
 	ConditionReconciling = "Reconciling"
+	// ConditionExhausted on Budget: True once a model call did not fit into the rest of the limit, until the limit is
+	// changed or the next window begins.
+	ConditionExhausted = "Exhausted"
+	// ConditionPaused on Budget: True while more than softLimit is spent.
+	ConditionPaused = "Paused"
+	// ConditionLowBalance on Budget: True while a fifth of the limit or less is left.
+	ConditionLowBalance = "LowBalance"
 	// ConditionReachable on Model: True when the provider has accepted the last probe that spec.probe requests.
 	ConditionReachable = "Reachable"
 	// ConditionStalled, as kstatus defines it: True when the Turn failed or needs a repair before it can make progress,

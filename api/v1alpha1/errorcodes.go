@@ -36,6 +36,8 @@ const (
 	ErrorCodeNameReused ErrorCode = "name_reused"
 	// ErrorCodeInterrupted: the Turn ran before, and its end is not in the journal.
 	ErrorCodeInterrupted ErrorCode = "interrupted"
+	// ErrorCodeBudgetExhausted: the next model call does not fit into a Budget that ends Turns.
+	ErrorCodeBudgetExhausted ErrorCode = "budget_exhausted"
 )
 
 // Fields of a Turn's error.
@@ -52,6 +54,8 @@ const (
 	ErrorFieldRetryAfter = "retry_after"
 	// ErrorFieldDependency is the kind of the object that blocks the Turn: harness or agent; or hooks.
 	ErrorFieldDependency = "dependency"
+	// ErrorFieldBudget is the name of the Budget that has ended the Turn.
+	ErrorFieldBudget = "budget"
 	// ErrorFieldHook is the id of the hook that has blocked the Turn.
 	ErrorFieldHook = "hook"
 	// ErrorFieldState is the state of that object: archived, deleted, incomplete or invalid.

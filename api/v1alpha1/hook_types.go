@@ -116,6 +116,29 @@ type CELHook struct {
 	Expression string `json:"expression"`
 }
 
+// WebhookHeader is a header of a hook's request: with a fixed value, or with the value of a Secret's key.
+// +kubebuilder:validation:XValidation:rule="has(self.value) != has(self.secretKeyRef)",message="exactly one of value and secretKeyRef must be set."
+type WebhookHeader struct {
+	// name of the header. Idempotency-Key, Traceparent and the headers that control the transfer are reserved for the
+	// runtime.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9!#$%&'*+.^_|~-]+$`
+	// +kubebuilder:validation:XValidation:rule="!(self.lowerAscii() in ['connection', 'content-encoding', 'content-length', 'expect', 'host', 'idempotency-key', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te', 'traceparent', 'trailer', 'transfer-encoding', 'upgrade'])",message="this header is set by the runtime, or says how the request is sent. Leave it out."
+	Name string `json:"name"`
+	// value of the header.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	// +kubebuilder:validation:Pattern=`^[ -~]*$`
+	Value *string `json:"value,omitempty"`
+	// secretKeyRef reads the whole value from a Secret, including a prefix such as `Bearer `. A user who writes the
+	// hook must be allowed to read that Secret. A Secret with the annotation capstan.dev/allowed-hosts is sent only to
+	// the hosts listed there. The request is not sent to another host, port or scheme than the url's.
+	// +optional
+	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
+}
+
 // WebhookHook sends the event as JSON by POST. A status of 200 to 299 with an empty body allows, and with a JSON object
 // decides by that; everything else is an error of the hook. Only public addresses are reached, and addresses that the
 // operator of the manager has allowed. A redirect to another server is refused.
@@ -132,7 +155,7 @@ type WebhookHook struct {
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=4
-	Headers []HTTPHeader `json:"headers,omitempty"`
+	Headers []WebhookHeader `json:"headers,omitempty"`
 	// caBundle is certificates in PEM form that the server is trusted by, instead of those that the manager trusts.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

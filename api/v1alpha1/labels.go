@@ -3,16 +3,19 @@ package v1alpha1
 // Labels on the objects that the manager creates. Values are UIDs, ids from the runtime and names of users' objects,
 // never text from a model.
 const (
-	// LabelTurnUID is on every tool Job and its pods: the UID of the Turn that owns the call.
+	// LabelTurnUID is on the Job of every tool call of a Turn and on its pods: the UID of the Turn. The Jobs of background
+	// tasks have LabelTask instead.
 	LabelTurnUID = "capstan.dev/turn-uid"
-	// LabelStep is on every tool Job and its pods: the step of the Turn's plan that made the call, in decimal.
+	// LabelStep is on the Jobs and pods that have LabelTurnUID: the step of the Turn's plan that made the call, in
+	// decimal.
 	LabelStep = "capstan.dev/step"
-	// LabelCall is on every tool Job and its pods: the runtime's id of the call, `<iteration>-<index>`.
+	// LabelCall is on the Jobs and pods that have LabelTurnUID: the runtime's id of the call, `<iteration>-<index>`.
 	LabelCall = "capstan.dev/call"
-	// LabelAttempt is on every tool Job and its pods: the attempt of the call, from 1. A lower attempt than the one in
-	// the Turn's status is outdated and ignored.
+	// LabelAttempt is on the Jobs and pods that have LabelTurnUID: the attempt of the call, from 1. A lower attempt than
+	// the one in the Turn's status is outdated and ignored.
 	LabelAttempt = "capstan.dev/attempt"
-	// LabelTurn is on every tool Job and its pods: the name of the Turn. It is absent if the name is no label value.
+	// LabelTurn is on the Jobs and pods that have LabelTurnUID: the name of the Turn. It is absent if the name is no label
+	// value.
 	LabelTurn = "capstan.dev/turn"
 	// LabelTool is on every tool Job and its pods: the name of the Tool. It is absent if the name is no label value,
 	// because it is longer than 63 characters.
@@ -23,6 +26,15 @@ const (
 	// LabelTask is on the Jobs of background tasks, on their pods and on the Turns that deliver their ends: the id of the
 	// task. Such Jobs and pods have no label of a Turn.
 	LabelTask = "capstan.dev/task"
+	// LabelSchedule is on the Sessions and the Turns that were created for a Schedule: the name of the Schedule.
+	LabelSchedule = "capstan.dev/schedule"
+	// LabelSessionUID is on the Schedules that models create: the UID of their Session.
+	LabelSessionUID = "capstan.dev/session-uid"
+	// LabelConnection makes a Secret the connection of a user: the name of the provider.
+	LabelConnection = "capstan.dev/connection"
+	// LabelOAuthClient makes a Secret the OAuth client by which connections to a provider are refreshed: the name of the
+	// provider.
+	LabelOAuthClient = "capstan.dev/oauth-client"
 	// LabelManagedBy marks the objects that the manager created, with the value ManagedByCapstan.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedByCapstan is the value of LabelManagedBy.
@@ -46,6 +58,15 @@ const (
 	// AnnotationAllowedHosts on a Secret binds it to hosts: it may be sent to these and to no others. No Job tool
 	// receives such a Secret, because a Job could send it anywhere.
 	AnnotationAllowedHosts = "capstan.dev/allowed-hosts"
+	// AnnotationConnectionOwner on a Secret with LabelConnection is the user whose connection it is, by the name that the
+	// API server knows the user by. Only this user may write the Secret.
+	AnnotationConnectionOwner = "capstan.dev/connection-owner"
+	// AnnotationOAuthClient on a Secret with LabelConnection names the Secret of the namespace, with LabelOAuthClient, by
+	// which its token is refreshed.
+	AnnotationOAuthClient = "capstan.dev/oauth-client"
+	// AnnotationWalletMaxPerDay makes a Secret a wallet, with the most that may be paid from it in a day, in UTC, as a
+	// decimal in US dollars, such as 5.00. A wallet needs AnnotationAllowedHosts as well, and is never sent anywhere.
+	AnnotationWalletMaxPerDay = "capstan.dev/wallet-max-per-day"
 	// AnnotationHold on a Session, with the reason as its value, keeps the Session and its journal: only users with the
 	// verb release on sessions may delete the Session or change the annotation.
 	AnnotationHold = "capstan.dev/hold"

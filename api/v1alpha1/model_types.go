@@ -146,6 +146,7 @@ type ModelProbe struct {
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.timeouts)",message="provider Simulated responds after its latency: leave timeouts out."
 // +kubebuilder:validation:XValidation:rule="self.provider != 'Simulated' || !has(self.price) || !has(self.price.cachedInputPerMillionTokens)",message="provider Simulated has no prompt cache: leave cachedInputPerMillionTokens out."
 // +kubebuilder:validation:XValidation:rule="self.provider == 'OpenAI' || !has(self.api)",message="api is for provider OpenAI: leave it out."
+// +kubebuilder:validation:XValidation:rule="self.provider == 'OpenAI' || !has(self.baseURL) || !self.baseURL.contains('?')",message="a query of baseURL is for provider OpenAI: leave it out."
 // +kubebuilder:validation:XValidation:rule="!has(self.api) || self.api != 'Responses' || !has(self.parameters) || !has(self.parameters.stopSequences)",message="the Responses API has no stop sequences: leave parameters.stopSequences out, or set api to ChatCompletions."
 // +kubebuilder:validation:XValidation:rule="self.provider in ['Anthropic', 'OpenAI'] || !has(self.price) || !has(self.price.cacheWritePerMillionTokens)",message="this provider does not report the tokens that it writes to its prompt cache: leave cacheWritePerMillionTokens out."
 type ModelSpec struct {
@@ -162,12 +163,14 @@ type ModelSpec struct {
 
 	// baseURL replaces the provider's own address: an https URL, or an http URL where the operator of the manager has
 	// allowed that, up to the path under which the provider's API begins. The API key is sent there too. Only public
-	// addresses are reached, and addresses that the operator has allowed.
+	// addresses are reached, and addresses that the operator has allowed. With provider OpenAI it may end in
+	// ?api-version=VERSION, for the dated APIs of Azure: every request has the version then, and sends the API key in the
+	// header Api-Key.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['https', 'http'] && url(self).getHostname() != ''",message="baseURL must be an absolute https or http URL."
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^[A-Za-z]+:/*[^/?#]*@')",message="baseURL must not have a user or a password in it: use secretKeyRef."
-	// +kubebuilder:validation:XValidation:rule="!self.contains('?') && !self.contains('#')",message="baseURL must not have a query or a fragment."
+	// +kubebuilder:validation:XValidation:rule="!self.contains('#') && (!self.contains('?') || self.matches('^[^?]+[?]api-version=[A-Za-z0-9._-]{1,32}$'))",message="baseURL must not have a fragment, or a query other than api-version."
 	BaseURL string `json:"baseURL,omitempty"`
 
 	// serviceRef is a Service of the same namespace that serves the model, instead of a baseURL: a model server in the
@@ -193,6 +196,13 @@ type ModelSpec struct {
 	// and a baseURL or serviceRef whose server needs no key; no Authorization header is sent then.
 	// +optional
 	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
+
+	// contextWindow is the number of tokens that the model reads and writes in one call at most, 1,024 to 100,000,000.
+	// The capability compaction needs it for a threshold in percent. Default: unknown.
+	// +optional
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=100000000
+	ContextWindow *int32 `json:"contextWindow,omitempty"`
 
 	// parameters control how the model generates.
 	// +optional

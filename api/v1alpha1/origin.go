@@ -1,18 +1,23 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // OriginType is the cause for which the manager creates a Session.
-// +kubebuilder:validation:Enum=SubAgent
+// +kubebuilder:validation:Enum=SubAgent;Schedule
 type OriginType string
 
 const (
 	// OriginTypeSubAgent: a call of a Tool with an agent runs in the Session.
 	OriginTypeSubAgent OriginType = "SubAgent"
+	// OriginTypeSchedule: a tick of a Schedule with a sessionTemplate runs in the Session.
+	OriginTypeSchedule OriginType = "Schedule"
 )
 
 // TurnOriginType is the cause for which the manager creates a Turn.
-// +kubebuilder:validation:Enum=SubAgent;Task
+// +kubebuilder:validation:Enum=SubAgent;Task;Schedule
 type TurnOriginType string
 
 const (
@@ -20,6 +25,8 @@ const (
 	TurnOriginTypeSubAgent TurnOriginType = "SubAgent"
 	// TurnOriginTypeTask: a background task has ended, and the Turn delivers its end to the Session.
 	TurnOriginTypeTask TurnOriginType = "Task"
+	// TurnOriginTypeSchedule: a tick of a Schedule runs as the Turn.
+	TurnOriginTypeSchedule TurnOriginType = "Schedule"
 )
 
 // SubAgentRetention is how long the Session of a sub-agent is kept.
@@ -99,15 +106,39 @@ type TaskOrigin struct {
 	Root ObjectIdentity `json:"root"`
 }
 
+// ScheduleOrigin is the tick of a Schedule that a Session or a Turn was created for.
+type ScheduleOrigin struct {
+	// schedule is the Schedule.
+	// +required
+	Schedule ObjectIdentity `json:"schedule"`
+	// tick is the time that the Schedule had set, which is not later than the creation.
+	// +required
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Type=string
+	Tick metav1.Time `json:"tick"`
+}
+
 // Origin is the cause for which the manager has created a Session.
 // +kubebuilder:validation:XValidation:rule="(self.type == 'SubAgent') == has(self.subAgent)",message="subAgent must be set with the type SubAgent, and only with it."
+// +kubebuilder:validation:XValidation:rule="(self.type == 'Schedule') == has(self.schedule)",message="schedule must be set with the type Schedule, and only with it."
 type Origin struct {
-	// type of the cause: SubAgent.
+	// type of the cause: SubAgent or Schedule.
 	// +required
 	Type OriginType `json:"type"`
 	// subAgent is the call that the sub-agent runs for.
 	// +optional
 	SubAgent *SubAgentOrigin `json:"subAgent,omitempty"`
+	// schedule is the tick that the Session was created for.
+	// +optional
+	Schedule *ScheduleOrigin `json:"schedule,omitempty"`
+}
+
+// ScheduleOf returns the tick that a Session was created for; nil for every other origin, and for none.
+func (o *Origin) ScheduleOf() *ScheduleOrigin {
+	if o == nil || o.Type != OriginTypeSchedule {
+		return nil
+	}
+	return o.Schedule
 }
 
 // SubAgentOf returns the call that a sub-agent runs for; nil for every other origin, and for none.
@@ -121,8 +152,9 @@ func (o *Origin) SubAgentOf() *SubAgentOrigin {
 // TurnOrigin is the cause for which the manager has created a Turn.
 // +kubebuilder:validation:XValidation:rule="(self.type == 'SubAgent') == has(self.subAgent)",message="subAgent must be set with the type SubAgent, and only with it."
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Task') == has(self.task)",message="task must be set with the type Task, and only with it."
+// +kubebuilder:validation:XValidation:rule="(self.type == 'Schedule') == has(self.schedule)",message="schedule must be set with the type Schedule, and only with it."
 type TurnOrigin struct {
-	// type of the cause: SubAgent or Task.
+	// type of the cause: SubAgent, Task or Schedule.
 	// +required
 	Type TurnOriginType `json:"type"`
 	// subAgent is the call that the sub-agent runs for.
@@ -131,6 +163,17 @@ type TurnOrigin struct {
 	// task is the background task whose end the Turn delivers.
 	// +optional
 	Task *TaskOrigin `json:"task,omitempty"`
+	// schedule is the tick that the Turn was created for.
+	// +optional
+	Schedule *ScheduleOrigin `json:"schedule,omitempty"`
+}
+
+// ScheduleOf returns the tick that a Turn was created for; nil for every other origin, and for none.
+func (o *TurnOrigin) ScheduleOf() *ScheduleOrigin {
+	if o == nil || o.Type != TurnOriginTypeSchedule {
+		return nil
+	}
+	return o.Schedule
 }
 
 // SubAgentOf returns the call that a sub-agent runs for; nil for every other origin, and for none.

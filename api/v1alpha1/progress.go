@@ -58,6 +58,17 @@ const (
 	StopReasonSteered StopReason = "Steered"
 )
 
+// CompactionTrigger is why a conversation was compacted.
+// +kubebuilder:validation:Enum=Threshold;RequestTooLarge
+type CompactionTrigger string
+
+const (
+	// CompactionTriggerThreshold: the prompt had reached the threshold of the capability compaction.
+	CompactionTriggerThreshold CompactionTrigger = "Threshold"
+	// CompactionTriggerRequestTooLarge: the provider had refused the prompt as too large.
+	CompactionTriggerRequestTooLarge CompactionTrigger = "RequestTooLarge"
+)
+
 // TurnRecovery is how a response was completed that was streaming when the manager stopped.
 // +kubebuilder:validation:Enum=Finalized
 type TurnRecovery string
@@ -65,6 +76,15 @@ type TurnRecovery string
 const (
 	// TurnRecoveryFinalized: the partial response was recorded as complete.
 	TurnRecoveryFinalized TurnRecovery = "Finalized"
+)
+
+// TurnUsers is who has sent the messages of a Turn.
+// +kubebuilder:validation:Enum=Several
+type TurnUsers string
+
+const (
+	// TurnUsersSeveral: not all messages are from the user who has submitted the Turn.
+	TurnUsersSeveral TurnUsers = "Several"
 )
 
 // Usage counts tokens.
@@ -81,7 +101,7 @@ type Usage struct {
 }
 
 // WaitType is the kind of thing that a Turn waits for.
-// +kubebuilder:validation:Enum=Backoff;Reference;Cluster;SubAgent;Input;Connection
+// +kubebuilder:validation:Enum=Backoff;Reference;Cluster;SubAgent;Input;Connection;Budget
 type WaitType string
 
 const (
@@ -100,11 +120,13 @@ const (
 	// WaitTypeConnection: a tool needs a connection to a provider. The call is sent again once a ToolResult reports that
 	// the connection exists.
 	WaitTypeConnection WaitType = "Connection"
+	// WaitTypeBudget: the next model call does not fit into a Budget. The Turn continues by itself once it does.
+	WaitTypeBudget WaitType = "Budget"
 )
 
 // TurnWait is one thing that a Turn waits for.
 type TurnWait struct {
-	// type of the wait: Backoff, Reference, Cluster, SubAgent, Input or Connection.
+	// type of the wait: Backoff, Reference, Cluster, SubAgent, Input, Connection or Budget.
 	// +required
 	Type WaitType `json:"type"`
 	// reason of the wait, in CamelCase. It is the reason of the condition Succeeded while the Turn waits.
@@ -146,6 +168,10 @@ type TurnPlan struct {
 	// notBefore is the earliest time of the next attempt.
 	// +optional
 	NotBefore *metav1.MicroTime `json:"notBefore,omitempty"`
+	// compacted is why the step before the open one has compacted the conversation: Threshold, or RequestTooLarge. It is
+	// absent if that step was another one.
+	// +optional
+	Compacted CompactionTrigger `json:"compacted,omitempty"`
 	// stopReason is set with phase Complete when the Turn succeeded.
 	// +optional
 	StopReason StopReason `json:"stopReason,omitempty"`
@@ -336,82 +362,6 @@ type SubAgentReference struct {
 	Totals *SubAgentTotals `json:"totals,omitempty"`
 }
 
-// SubAgentTotals are totals of sub-agents.
-type SubAgentTotals struct {
-	// usage of their model calls.
-	// +optional
-	Usage Usage `json:"usage,omitempty"`
-	// modelCalls is the number of their model calls that have ended.
-	// +optional
-	ModelCalls int32 `json:"modelCalls,omitempty"`
-	// cost of their model calls, one item per currency. It is absent if no call had a price.
-	// +optional
-	// +listType=map
-	// +listMapKey=currency
-	// +kubebuilder:validation:MaxItems=4
-	Cost []Cost `json:"cost,omitempty"`
-	// unpricedModelCalls counts their model calls that cost does not include.
-	// +optional
-	UnpricedModelCalls int32 `json:"unpricedModelCalls,omitempty"`
-}
-
-// SubAgentsSummary counts the calls of a Turn that run as sub-agents, with the totals of those that have ended.
-type SubAgentsSummary struct {
-	// calls is the number of planned calls.
-	// +optional
-	Calls int32 `json:"calls,omitempty"`
-
-	SubAgentTotals `json:",inline"`
-}
-
-// TurnSummary has the totals of a Turn.
-type TurnSummary struct {
-	// usage of all model calls of the Turn.
-	// +optional
-	Usage Usage `json:"usage,omitempty"`
-	// modelCalls is the number of model calls that have ended.
-	// +optional
-	ModelCalls int32 `json:"modelCalls,omitempty"`
-	// cost of the model calls, one item per currency. It is absent if no call had a price.
-	// +optional
-	// +listType=map
-	// +listMapKey=currency
-	// +kubebuilder:validation:MaxItems=4
-	Cost []Cost `json:"cost,omitempty"`
-	// unpricedModelCalls counts the model calls that cost does not include: their Model has no price, the provider has not
-	// reported their token usage, or their price is in a fifth currency.
-	// +optional
-	UnpricedModelCalls int32 `json:"unpricedModelCalls,omitempty"`
-	// subAgents has the totals of the Turn's sub-agents, which usage, modelCalls and cost do not include. It is absent
-	// without sub-agents.
-	// +optional
-	SubAgents *SubAgentsSummary `json:"subAgents,omitempty"`
-	// toolCalls is the number of planned tool calls.
-	// +optional
-	ToolCalls int32 `json:"toolCalls,omitempty"`
-	// settledToolCalls is the number of tool calls that have their result.
-	// +optional
-	SettledToolCalls int32 `json:"settledToolCalls,omitempty"`
-	// failedToolCalls is the number of tool calls that failed or have an unknown outcome, without the open step.
-	// +optional
-	FailedToolCalls int32 `json:"failedToolCalls,omitempty"`
-	// calls summarizes settledToolCalls/toolCalls, and the number of calls that failed or have an unknown outcome, for
-	// people to read.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Calls string `json:"calls,omitempty"`
-	// startedAt is the time at which the Turn began.
-	// +optional
-	StartedAt *metav1.MicroTime `json:"startedAt,omitempty"`
-	// finishedAt is the time at which the Turn's last step was closed.
-	// +optional
-	FinishedAt *metav1.MicroTime `json:"finishedAt,omitempty"`
-	// timeToFirstToken is how long the first model that responded took from the call to the first text, reasoning or
-	// tool call of its response, without earlier failed calls.
-	// +optional
-	TimeToFirstToken *metav1.Duration `json:"timeToFirstToken,omitempty"`
-}
-
 // TurnError is why a Turn failed.
 type TurnError struct {
 	// code identifies the failure, for programs to read.
@@ -457,6 +407,10 @@ type TurnProgress struct {
 	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own.
 	// +optional
 	Controls *TurnControls `json:"controls,omitempty"`
+	// users is Several if another user than submittedBy, or an unknown one, has sent a message that was steered into the
+	// Turn. Its calls have no connection of a user from then on.
+	// +optional
+	Users TurnUsers `json:"users,omitempty"`
 	// toolCalls are the calls of the newest act step.
 	// +optional
 	// +listType=map

@@ -89,6 +89,32 @@ const (
 	ReasonInvalidSchema = "InvalidSchema"
 )
 
+// Reasons of ConditionReady of a Schedule, besides ReasonReady, ReasonSuspended and ReasonSessionNotFound.
+const (
+	// ReasonCompleted: the one time of a Schedule with at has come, or has passed.
+	ReasonCompleted = "Completed"
+	// ReasonInvalidSchedule: the schedule is no cron expression, or it has no time within five years.
+	ReasonInvalidSchedule = "InvalidSchedule"
+	// ReasonUnknownTimeZone: the timeZone is not in the time zone database.
+	ReasonUnknownTimeZone = "UnknownTimeZone"
+	// ReasonStartFailing: the API server refuses the Turn of a tick, or its Session. It is tried again.
+	ReasonStartFailing = "StartFailing"
+	// ReasonNameTaken: another object has the name of the Turn of a tick, or of its Session.
+	ReasonNameTaken = "NameTaken"
+)
+
+// Reasons of the conditions of a Budget.
+const (
+	// ReasonLimitReached: a model call did not fit into the rest of the limit.
+	ReasonLimitReached = "LimitReached"
+	// ReasonSoftLimitReached: more than softLimit is spent.
+	ReasonSoftLimitReached = "SoftLimitReached"
+	// ReasonBalanceLow: a fifth of the limit or less is left.
+	ReasonBalanceLow = "BalanceLow"
+	// ReasonWithinLimit: the Budget has room.
+	ReasonWithinLimit = "WithinLimit"
+)
+
 // Reasons of ConditionAccepted.
 const (
 	// ReasonAccepted: the Turn has accepted the result.
@@ -152,8 +178,21 @@ const (
 	ReasonInput = "Input"
 	// ReasonConnection: the Turn, or the tool call, waits for a connection that a tool needs.
 	ReasonConnection = "Connection"
+	// ReasonConnectionUnavailable: a tool call needs the connection of a user, whose token cannot be refreshed at the
+	// moment.
+	ReasonConnectionUnavailable = "ConnectionUnavailable"
 	// ReasonSubAgent: calls of the Turn run as sub-agents.
 	ReasonSubAgent = "SubAgent"
+	// ReasonBudgetFull: the next model call fits into a Budget once other calls have ended. Also used for a Budget that
+	// has as many open reservations as it may have.
+	ReasonBudgetFull = "BudgetFull"
+	// ReasonBudgetPaused: more than softLimit of a Budget is spent.
+	ReasonBudgetPaused = "BudgetPaused"
+	// ReasonBudgetNeedsPrice: a Budget in a currency selects the Session, and its Model has no price in that currency, or
+	// no maxOutputTokens.
+	ReasonBudgetNeedsPrice = "BudgetNeedsPrice"
+	// ReasonBudgetInvalid: a Budget of the namespace cannot be used.
+	ReasonBudgetInvalid = "BudgetInvalid"
 	// ReasonNotWaiting: the Turn does not wait for a ToolResult.
 	ReasonNotWaiting = "NotWaiting"
 	// ReasonFinalized: a response that was cut off when the manager stopped was recorded as complete.
@@ -174,6 +213,8 @@ const (
 	ReasonJournalFormatUnsupported = "JournalFormatUnsupported"
 	// ReasonJournalRefused: the API server accepts no journal entries, for example because of a ResourceQuota.
 	ReasonJournalRefused = "JournalRefused"
+	// ReasonStoreUnavailable: this manager has no access to the store that has the journal of the Session.
+	ReasonStoreUnavailable = "StoreUnavailable"
 	// ReasonStepFailing: the step fails repeatedly with a transient error. It is retried.
 	ReasonStepFailing = "StepFailing"
 )
@@ -210,6 +251,9 @@ const (
 	ReasonNameReused = "NameReused"
 	// ReasonInterrupted: see ErrorCodeInterrupted.
 	ReasonInterrupted = "Interrupted"
+	// ReasonBudgetExhausted: the next model call does not fit into the rest of a Budget. Also used for a Turn that waits
+	// for it.
+	ReasonBudgetExhausted = "BudgetExhausted"
 )
 
 // Reasons of the end of a tool call, in status.toolCalls[].reason of a Turn and as the value of a metric label. The
@@ -245,7 +289,8 @@ const (
 	// ToolCallReasonToolChanged: the Tool was changed or deleted after the call was planned, or an MCPServer has changed
 	// the tool since the model was shown it.
 	ToolCallReasonToolChanged = "ToolChanged"
-	// ToolCallReasonConnectionRequired: the tool needs a connection to a provider, which was not set up.
+	// ToolCallReasonConnectionRequired: the tool needs a connection to a provider, which was not set up, or which the Turn
+	// has no user for.
 	ToolCallReasonConnectionRequired = "ConnectionRequired"
 	// ToolCallReasonRejected: the call needs approval, and was rejected.
 	ToolCallReasonRejected = "Rejected"
@@ -289,6 +334,11 @@ const (
 	ToolCallReasonTaskLost = "TaskLost"
 	// ToolCallReasonConnectionLost: the connection was closed before the response was complete.
 	ToolCallReasonConnectionLost = "ConnectionLost"
+	// ToolCallReasonPaymentRefused: the server asks for a payment, and nothing was paid: the Tool, its wallet or their
+	// limits do not permit it.
+	ToolCallReasonPaymentRefused = "PaymentRefused"
+	// ToolCallReasonPaymentFailed: the payment could not be recorded, so that it was not made.
+	ToolCallReasonPaymentFailed = "PaymentFailed"
 	// ToolCallReasonRedirectRefused: the server redirected the request to a forbidden destination.
 	ToolCallReasonRedirectRefused = "RedirectRefused"
 	// ToolCallReasonPanicked: the function that replaces the tool's container panicked. Such functions exist only in the

@@ -16,9 +16,9 @@ const (
 )
 
 // RecordSpec is a part of a store.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf || (oldSelf.type == 'Index' && self.type == 'Index' && has(self.session) == has(oldSelf.session) && (!has(self.session) || self.session == oldSelf.session) && (!has(self.mcpServer) || (has(oldSelf.mcpServer) && self.mcpServer == oldSelf.mcpServer)) && self.store == oldSelf.store && self.revision == oldSelf.revision + 1)",message="a blob cannot be changed, and an index only to its next revision."
+// +kubebuilder:validation:XValidation:rule="self == oldSelf || (oldSelf.type == 'Index' && self.type == 'Index' && has(self.session) == has(oldSelf.session) && (!has(self.session) || self.session == oldSelf.session) && (!has(self.mcpServer) || (has(oldSelf.mcpServer) && self.mcpServer == oldSelf.mcpServer)) && (!has(self.secret) || (has(oldSelf.secret) && self.secret == oldSelf.secret)) && self.store == oldSelf.store && self.revision == oldSelf.revision + 1)",message="a blob cannot be changed, and an index only to its next revision."
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Index') == has(self.revision)",message="an index has a revision, and a blob has none."
-// +kubebuilder:validation:XValidation:rule="has(self.session) != has(self.mcpServer)",message="exactly one of session and mcpServer must be set."
+// +kubebuilder:validation:XValidation:rule="[has(self.session), has(self.mcpServer), has(self.secret)].exists_one(set, set)",message="exactly one of session, mcpServer and secret must be set."
 type RecordSpec struct {
 	// session is the name of the Session that the store belongs to.
 	// +optional
@@ -30,6 +30,11 @@ type RecordSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	MCPServer string `json:"mcpServer,omitempty"`
+	// secret is the name of the Secret that the store belongs to, such as a wallet.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Secret string `json:"secret,omitempty"`
 	// store is the name of the store, such as files.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -56,7 +61,7 @@ type RecordSpec struct {
 
 // Record is a part of what a service of a Session stores: the index of a store, or a value of it. The files of a
 // Session are Records, for example, and so are the definitions of the tools of an MCPServer. Only the manager writes
-// Records, and they are deleted with their Session or MCPServer.
+// Records, and they are deleted with their Session, MCPServer or Secret.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced

@@ -21,7 +21,7 @@ const (
 )
 
 // SessionPhase is a summary of a Session's state.
-// +kubebuilder:validation:Enum=Pending;Started;Active;Idle;WaitingForToolResults
+// +kubebuilder:validation:Enum=Pending;Started;Active;Idle;WaitingForToolResults;Paused
 type SessionPhase string
 
 const (
@@ -35,6 +35,19 @@ const (
 	SessionPhaseIdle SessionPhase = "Idle"
 	// SessionPhaseWaitingForToolResults: the running Turn waits for tool results.
 	SessionPhaseWaitingForToolResults SessionPhase = "WaitingForToolResults"
+	// SessionPhasePaused: the running Turn waits for a Budget.
+	SessionPhasePaused SessionPhase = "Paused"
+)
+
+// SessionStore is where the journal and the records of a Session are.
+// +kubebuilder:validation:Enum=Kubernetes;Postgres
+type SessionStore string
+
+const (
+	// SessionStoreKubernetes: they are objects of the API server.
+	SessionStoreKubernetes SessionStore = "Kubernetes"
+	// SessionStorePostgres: they are rows of a PostgreSQL database.
+	SessionStorePostgres SessionStore = "Postgres"
 )
 
 // SessionSpec is one conversation.
@@ -131,8 +144,13 @@ type ActiveTurn struct {
 	// admittedAt is when the Turn became the active one. Its first step begins then.
 	// +optional
 	AdmittedAt *metav1.MicroTime `json:"admittedAt,omitempty"`
-	// admittedUID is the UID of the Turn that openedAtOrdinal and admittedAt belong to. They have no meaning if it
-	// differs from uid: a manager of an earlier version replaces name and uid only.
+	// traceParent is the trace context that the Turn continues, so that its trace can be completed when the Turn has been
+	// deleted.
+	// +optional
+	// +kubebuilder:validation:MaxLength=55
+	TraceParent string `json:"traceParent,omitempty"`
+	// admittedUID is the UID of the Turn that openedAtOrdinal, admittedAt and traceParent belong to. They have no meaning
+	// if it differs from uid: a manager of an earlier version replaces name and uid only.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
@@ -158,6 +176,10 @@ type JournalStatus struct {
 	// bytes is the size of all entries up to head.
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
+	// conversationBytes is the size of the part that prompts are made of: the entries since the last compaction, with what
+	// it has kept. It is absent without a compaction.
+	// +optional
+	ConversationBytes int64 `json:"conversationBytes,omitempty"`
 }
 
 // SessionTotals has the totals of a Session's Turns.
@@ -178,6 +200,13 @@ type SessionTotals struct {
 	// currency is not included at all.
 	// +optional
 	UnpricedModelCalls int64 `json:"unpricedModelCalls,omitempty"`
+	// payments is what all Turns that have ended, and their sub-agents, have paid for tool calls, one item per currency.
+	// It includes payments that may have been made. It is absent if nothing was paid.
+	// +optional
+	// +listType=map
+	// +listMapKey=currency
+	// +kubebuilder:validation:MaxItems=4
+	Payments []Cost `json:"payments,omitempty"`
 	// toolCalls is the number of tool calls of all Turns that have ended.
 	// +optional
 	ToolCalls int64 `json:"toolCalls,omitempty"`
@@ -195,7 +224,7 @@ type SessionStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// phase is Pending, Started, Active, Idle or WaitingForToolResults.
+	// phase is Pending, Started, Active, Idle, WaitingForToolResults or Paused.
 	// +optional
 	Phase SessionPhase `json:"phase,omitempty"`
 
@@ -210,6 +239,12 @@ type SessionStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	WithdrawnUID types.UID `json:"withdrawnUID,omitempty"`
+
+	// store is where the journal and the records of the Session are: Kubernetes for objects of the API server, Postgres
+	// for the PostgreSQL database of the manager. It is set once, when the manager first sees the Session. If it is
+	// absent from a Session that has a phase, they are in Kubernetes.
+	// +optional
+	Store SessionStore `json:"store,omitempty"`
 
 	// journal is the state of the Session's journal.
 	// +optional

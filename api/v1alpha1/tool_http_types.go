@@ -32,8 +32,9 @@ const (
 	HTTPArgumentsQuery HTTPArguments = "Query"
 )
 
-// HTTPHeader is a header of an HTTP tool's request: with a fixed value, or with the value of a Secret's key.
-// +kubebuilder:validation:XValidation:rule="has(self.value) != has(self.secretKeyRef)",message="exactly one of value and secretKeyRef must be set."
+// HTTPHeader is a header of a request: with a fixed value, with the value of a Secret's key, or with the token of a
+// user's connection.
+// +kubebuilder:validation:XValidation:rule="has(self.value) != (has(self.secretKeyRef) || has(self.connection))",message="exactly one of value, secretKeyRef and connection must be set, but that connection may have a secretKeyRef beside it."
 type HTTPHeader struct {
 	// name of the header. Idempotency-Key, Traceparent and the headers that control the transfer are reserved for the
 	// runtime.
@@ -53,12 +54,38 @@ type HTTPHeader struct {
 	// the hosts listed there. The request is not sent to another host, port or scheme than the url's.
 	// +optional
 	SecretKeyRef *SecretKeyReference `json:"secretKeyRef,omitempty"`
+	// connection takes the value from the connection to a provider of the user who has submitted the Turn. If that user
+	// has none, the call waits until it is set up; with a secretKeyRef beside it, the value of that Secret is sent
+	// instead. The discovery of the tools of an MCPServer has no user.
+	// +optional
+	Connection *HeaderConnection `json:"connection,omitempty"`
+}
+
+// IsSecret reports whether the value of the header is secret.
+func (h HTTPHeader) IsSecret() bool { return h.SecretKeyRef != nil || h.Connection != nil }
+
+// HeaderConnection is the part of a connection that a header has: its token.
+type HeaderConnection struct {
+	// provider is the name of what the connection is to, such as github.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`
+	Provider string `json:"provider"`
+	// scheme is sent before the token, with a space between them, such as Bearer. Without it the token is the whole
+	// value.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._~+-]+$`
+	Scheme string `json:"scheme,omitempty"`
 }
 
 // HTTPTool runs a tool as one HTTP request that the manager sends, over HTTP/1.1. A status of 200 to 299 is success,
 // and the body, truncated at 64 KiB, the result; any other status is an error with the start of the body. A url reaches
 // only public addresses, and addresses that the operator of the manager has allowed. Up to five redirects are followed.
 // +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.serviceRef)",message="exactly one of url and serviceRef must be set."
+// +kubebuilder:validation:XValidation:rule="!has(self.payment) || !has(self.method) || self.method in ['GET', 'POST']",message="payment is for the methods GET and POST."
 // +kubebuilder:validation:XValidation:rule="!has(self.arguments) || self.arguments != 'Body' || !has(self.method) || self.method != 'GET'",message="a GET has no body: use arguments Query, or another method."
 type HTTPTool struct {
 	// url that the request is sent to: https, without user, password and fragment, or http where the operator of the
@@ -100,4 +127,75 @@ type HTTPTool struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('15m'))",message="timeout must be between 1s and 15m."
 	// +kubebuilder:validation:Type=string
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// payment lets the manager pay for a call if the server asks for it with status 402, and then send the request once
+	// more. Without it nothing is paid. It takes effect only if the operator of the manager has enabled payments. The
+	// model does not learn of a payment.
+	// +optional
+	Payment *HTTPPayment `json:"payment,omitempty"`
+}
+
+// PaymentRail is a way to make payments.
+// +kubebuilder:validation:Enum=X402Base
+type PaymentRail string
+
+// PaymentRailX402Base pays by the protocol x402, version 2: exact payments in USDC on Base.
+const PaymentRailX402Base PaymentRail = "X402Base"
+
+// PaymentNetwork is a network on which payments are made.
+// +kubebuilder:validation:Enum=Base;BaseSepolia
+type PaymentNetwork string
+
+const (
+	// PaymentNetworkBase is the main network. It is the default.
+	PaymentNetworkBase PaymentNetwork = "Base"
+	// PaymentNetworkBaseSepolia is the test network, whose money has no value.
+	PaymentNetworkBaseSepolia PaymentNetwork = "BaseSepolia"
+)
+
+// Dollars is an amount in US dollars: a decimal with up to six places, such as 0.05.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=16
+// +kubebuilder:validation:Pattern=`^[0-9]{1,9}([.][0-9]{1,6})?$`
+// +kubebuilder:validation:XValidation:rule="self.matches('[1-9]')",message="the amount must be more than 0."
+type Dollars string
+
+// PaymentAddress is the address of an account: 0x and 40 hexadecimal digits.
+// +kubebuilder:validation:MinLength=42
+// +kubebuilder:validation:MaxLength=42
+// +kubebuilder:validation:Pattern=`^0x[0-9a-fA-F]{40}$`
+type PaymentAddress string
+
+// HTTPPayment is how the manager may pay for the calls of a tool. A call is paid at most once, and a payment that may
+// have been made counts in full, also where the server does not confirm it. One USDC counts as one US dollar.
+type HTTPPayment struct {
+	// rail to pay by: X402Base.
+	// +required
+	Rail PaymentRail `json:"rail"`
+	// network that payments are made on: Base (default) or BaseSepolia.
+	// +optional
+	// +kubebuilder:default=Base
+	Network PaymentNetwork `json:"network,omitempty"`
+	// walletRef reads the private key of the account that pays: 64 hexadecimal digits. The Secret must be a wallet: with
+	// the annotation capstan.dev/wallet-max-per-day, the most that may be paid from it in a day, and with
+	// capstan.dev/allowed-hosts, which lists the host of the url. A user who writes the Tool needs the verb pay on the
+	// Secret.
+	// +required
+	WalletRef SecretKeyReference `json:"walletRef"`
+	// maxAmount is the most that one call may cost.
+	// +required
+	MaxAmount Dollars `json:"maxAmount"`
+	// maxAmountPerTurn is the most that a Turn may have paid, with all of its tools, after a payment of this tool. Without
+	// it, the other limits apply.
+	// +optional
+	MaxAmountPerTurn Dollars `json:"maxAmountPerTurn,omitempty"`
+	// maxAmountPerSession is the most that a Session may have paid, with all of its tools, after a payment of this tool.
+	// Sub-agents have Sessions of their own. Without it, the other limits apply.
+	// +optional
+	MaxAmountPerSession Dollars `json:"maxAmountPerSession,omitempty"`
+	// payees are the accounts that may be paid. Without it, every account that the server names.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Payees []PaymentAddress `json:"payees,omitempty"`
 }

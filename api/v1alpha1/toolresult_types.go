@@ -41,6 +41,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.decision) || has(self.input) || !has(self.callDigest)",message="callDigest is for decisions and input."
 // +kubebuilder:validation:XValidation:rule="!has(self.input) || has(self.submittedBy)",message="input requires submittedBy, your own user name (kubectl auth whoami)."
 // +kubebuilder:validation:XValidation:rule="!has(self.decision) || has(self.submittedBy)",message="a decision requires submittedBy, your own user name (kubectl auth whoami)."
+// +kubebuilder:validation:XValidation:rule="!has(self.reason) || (has(self.decision) && self.decision == 'Reject')",message="reason is for the decision Reject."
 type ToolResultSpec struct {
 	// turnRef names the Turn that waits.
 	// +required
@@ -65,6 +66,11 @@ type ToolResultSpec struct {
 	// requires the verb approve on toolresults in the namespace.
 	// +optional
 	Decision Decision `json:"decision,omitempty"`
+	// reason tells the model why the call is rejected. It is for the decision Reject.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason,omitempty"`
 	// input answers a question of a tool, which status.toolCalls of the Turn has in input.requests. It requires the verb
 	// answer on toolresults in the namespace.
 	// +optional

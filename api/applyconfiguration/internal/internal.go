@@ -23,6 +23,18 @@ func Parser() *typed.Parser {
 var parserOnce sync.Once
 var parser *typed.Parser
 var schemaYAML = typed.YAMLObject(`types:
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ActiveTick
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: tick
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: uid
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ActiveTurn
   map:
     fields:
@@ -47,6 +59,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: io.k8s.apimachinery.pkg.types.UID
           elementRelationship: associative
+    - name: traceParent
+      type:
+        scalar: string
     - name: uid
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
@@ -285,6 +300,156 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Budget
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetSpec
+    - name: status
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetStatus
+      default:
+        observedGeneration: -1
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BudgetLimit
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BudgetOnExhausted
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BudgetReservation
+  map:
+    fields:
+    - name: amount
+      type:
+        scalar: string
+    - name: holder
+      type:
+        scalar: string
+    - name: step
+      type:
+        scalar: numeric
+    - name: try
+      type:
+        scalar: numeric
+    - name: turnUID
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
+    - name: windowStart
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BudgetSelector
+  map:
+    fields:
+    - name: matchExpressions
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetSelectorRequirement
+          elementRelationship: atomic
+    - name: matchLabels
+      type:
+        map:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetSelectorValue
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BudgetSelectorOperator
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BudgetSelectorRequirement
+  map:
+    fields:
+    - name: key
+      type:
+        scalar: string
+    - name: operator
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetSelectorOperator
+    - name: values
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetSelectorValue
+          elementRelationship: associative
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BudgetSelectorValue
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BudgetSpec
+  map:
+    fields:
+    - name: currency
+      type:
+        scalar: string
+    - name: limit
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetLimit
+    - name: onExhausted
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetOnExhausted
+      default: Pause
+    - name: sessionSelector
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetSelector
+    - name: softLimit
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetLimit
+    - name: timeZone
+      type:
+        scalar: string
+    - name: unit
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetUnit
+    - name: window
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetWindow
+      default: Total
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BudgetStatus
+  map:
+    fields:
+    - name: balance
+      type:
+        scalar: string
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: reservations
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.BudgetReservation
+          elementRelationship: associative
+          keys:
+          - turnUID
+          - step
+          - try
+    - name: reserved
+      type:
+        scalar: string
+    - name: spent
+      type:
+        scalar: string
+    - name: windowEnd
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: windowStart
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BudgetUnit
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.BudgetWindow
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.CABundleSource
   map:
     fields:
@@ -472,6 +637,10 @@ var schemaYAML = typed.YAMLObject(`types:
         elementRelationship: separable
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ClientToolsPolicy
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.CompactionTrigger
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ConcurrencyPolicy
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ConfigMapKeyReference
   map:
     fields:
@@ -496,6 +665,8 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.DesiredState
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Dollars
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.EnvVar
   map:
     fields:
@@ -519,6 +690,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPHeader
   map:
     fields:
+    - name: connection
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.HeaderConnection
     - name: name
       type:
         scalar: string
@@ -530,6 +704,34 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPMethod
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPPayment
+  map:
+    fields:
+    - name: maxAmount
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Dollars
+    - name: maxAmountPerSession
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Dollars
+    - name: maxAmountPerTurn
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Dollars
+    - name: network
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.PaymentNetwork
+      default: Base
+    - name: payees
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.PaymentAddress
+          elementRelationship: associative
+    - name: rail
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.PaymentRail
+    - name: walletRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
 - name: com.github.capstan-dev.capstan.api.v1alpha1.HTTPTool
   map:
     fields:
@@ -551,6 +753,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPMethod
       default: POST
+    - name: payment
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPPayment
     - name: serviceRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ServiceReference
@@ -670,6 +875,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HeaderConnection
+  map:
+    fields:
+    - name: provider
+      type:
+        scalar: string
+    - name: scheme
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Hook
   map:
     fields:
@@ -938,6 +1152,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: bytes
       type:
         scalar: numeric
+    - name: conversationBytes
+      type:
+        scalar: numeric
     - name: head
       type:
         scalar: numeric
@@ -950,6 +1167,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: uid
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
+- name: com.github.capstan-dev.capstan.api.v1alpha1.LabelValue
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Lifecycle
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
@@ -1214,6 +1433,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: caBundle
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.CABundleSource
+    - name: contextWindow
+      type:
+        scalar: numeric
     - name: fallbacks
       type:
         list:
@@ -1320,6 +1542,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Origin
   map:
     fields:
+    - name: schedule
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ScheduleOrigin
     - name: subAgent
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentOrigin
@@ -1327,6 +1552,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.OriginType
 - name: com.github.capstan-dev.capstan.api.v1alpha1.OriginType
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.PaymentAddress
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.PaymentNetwork
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.PaymentRail
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.PinnedHook
   map:
@@ -1392,6 +1623,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: revision
       type:
         scalar: numeric
+    - name: secret
+      type:
+        scalar: string
     - name: session
       type:
         scalar: string
@@ -1403,6 +1637,130 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.RecordType
 - name: com.github.capstan-dev.capstan.api.v1alpha1.RecordType
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.Schedule
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ScheduleSpec
+    - name: status
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ScheduleStatus
+      default:
+        observedGeneration: -1
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ScheduleOrigin
+  map:
+    fields:
+    - name: schedule
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ObjectIdentity
+    - name: tick
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ScheduleSpec
+  map:
+    fields:
+    - name: at
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: concurrencyPolicy
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ConcurrencyPolicy
+      default: Allow
+    - name: failedTurnsHistoryLimit
+      type:
+        scalar: numeric
+      default: 1
+    - name: schedule
+      type:
+        scalar: string
+    - name: sessionRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: sessionTemplate
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SessionTemplate
+    - name: startingDeadlineSeconds
+      type:
+        scalar: numeric
+    - name: submittedBy
+      type:
+        scalar: string
+    - name: successfulTurnsHistoryLimit
+      type:
+        scalar: numeric
+      default: 3
+    - name: suspend
+      type:
+        scalar: boolean
+    - name: timeZone
+      type:
+        scalar: string
+    - name: turn
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ScheduledTurn
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ScheduleStatus
+  map:
+    fields:
+    - name: active
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.ActiveTick
+          elementRelationship: associative
+          keys:
+          - name
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: lastScheduleTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: nextScheduleTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: ticks
+      type:
+        scalar: numeric
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ScheduledTurn
+  map:
+    fields:
+    - name: activeDeadlineSeconds
+      type:
+        scalar: numeric
+    - name: controls
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnControls
+    - name: delivery
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.Delivery
+      default: Queue
+    - name: input
+      type:
+        scalar: string
+    - name: message
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnMessage
+    - name: waitTimeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
   map:
     fields:
@@ -1603,16 +1961,61 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: phase
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SessionPhase
+    - name: store
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SessionStore
     - name: totals
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SessionTotals
     - name: withdrawnUID
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
+- name: com.github.capstan-dev.capstan.api.v1alpha1.SessionStore
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.SessionTemplate
+  map:
+    fields:
+    - name: agentRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: blueprint
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.BlueprintReference
+    - name: harnessRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: journalLimit
+      type:
+        namedType: io.k8s.apimachinery.pkg.api.resource.Quantity
+    - name: labels
+      type:
+        map:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.LabelValue
+    - name: locale
+      type:
+        scalar: string
+    - name: maxIterations
+      type:
+        scalar: numeric
+    - name: networkAccess
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.NetworkAccess
+    - name: title
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SessionTotals
   map:
     fields:
     - name: cost
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Cost
+          elementRelationship: associative
+          keys:
+          - currency
+    - name: payments
       type:
         list:
           elementType:
@@ -1791,6 +2194,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: modelCalls
       type:
         scalar: numeric
+    - name: payments
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Cost
+          elementRelationship: associative
+          keys:
+          - currency
     - name: unpricedModelCalls
       type:
         scalar: numeric
@@ -1814,6 +2225,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: modelCalls
       type:
         scalar: numeric
+    - name: payments
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Cost
+          elementRelationship: associative
+          keys:
+          - currency
     - name: unpricedModelCalls
       type:
         scalar: numeric
@@ -2018,6 +2437,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: input
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.InputAnswer
+    - name: reason
+      type:
+        scalar: string
     - name: result
       type:
         scalar: string
@@ -2172,6 +2594,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnOrigin
   map:
     fields:
+    - name: schedule
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ScheduleOrigin
     - name: subAgent
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SubAgentOrigin
@@ -2191,6 +2616,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: attempt
       type:
         scalar: numeric
+    - name: compacted
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.CompactionTrigger
     - name: locale
       type:
         scalar: string
@@ -2325,6 +2753,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - id
+    - name: users
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnUsers
     - name: waitsFor
       type:
         list:
@@ -2337,6 +2768,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: calls
       type:
         scalar: string
+    - name: compactions
+      type:
+        scalar: numeric
     - name: cost
       type:
         list:
@@ -2354,6 +2788,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: modelCalls
       type:
         scalar: numeric
+    - name: payments
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.Cost
+          elementRelationship: associative
+          keys:
+          - currency
     - name: settledToolCalls
       type:
         scalar: numeric
@@ -2375,6 +2817,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: usage
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Usage
+- name: com.github.capstan-dev.capstan.api.v1alpha1.TurnUsers
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.TurnWait
   map:
     fields:
@@ -2404,6 +2848,18 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.capstan-dev.capstan.api.v1alpha1.WaitType
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.WebhookHeader
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: secretKeyRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
+    - name: value
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.WebhookHook
   map:
     fields:
@@ -2414,7 +2870,7 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         list:
           elementType:
-            namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPHeader
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.WebhookHeader
           elementRelationship: associative
           keys:
           - name

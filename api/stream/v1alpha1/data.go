@@ -196,6 +196,42 @@ type TranscriptRepaired struct {
 	Action string `json:"action"`
 }
 
+// Budget is the data of budget.warning, budget.paused, budget.exhausted and budget.resumed.
+type Budget struct {
+	TurnID string `json:"turn_id"`
+	// Budget is the name of the Budget. It may be absent from budget.resumed.
+	Budget  string `json:"budget,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// ContextCompacting is the data of context.compacting.
+type ContextCompacting struct {
+	// Trigger is threshold, or request_too_large, if the provider has refused the prompt.
+	Trigger string `json:"trigger"`
+	// MessageCount and Tokens are those of the prompt; the tokens are estimated where no provider has counted them.
+	MessageCount int32 `json:"message_count"`
+	Tokens       int64 `json:"tokens"`
+}
+
+// ContextCompacted is the data of context.compacted.
+type ContextCompacted struct {
+	// Trigger is threshold, or request_too_large.
+	Trigger string `json:"trigger"`
+	// Mode is mask, if tool results were replaced by notes, summarize, if a model has written a summary of what was left
+	// out, or trim, if older messages were left out without one.
+	Mode string `json:"mode"`
+	// MessageCount and Tokens are those of the prompt afterwards; the tokens are estimated.
+	MessageCount int32 `json:"message_count"`
+	Tokens       int64 `json:"tokens"`
+	// Summary is the text that stands for the messages that were left out; empty if none were.
+	Summary string `json:"summary,omitempty"`
+	// Model is the name of the model that wrote the summary; empty for none.
+	Model string `json:"model,omitempty"`
+	// Error is why no model could write one.
+	Error      string `json:"error,omitempty"`
+	DurationMS *int64 `json:"duration_ms,omitempty"`
+}
+
 // CallSummary names a tool call without its arguments.
 type CallSummary struct {
 	ID   string `json:"id"`
@@ -242,6 +278,25 @@ type ToolCompleted struct {
 	Hooks []HookRun `json:"hooks,omitempty"`
 	// Original is the beginning of what the tool returned, if hooks have changed that.
 	Original string `json:"original,omitempty"`
+	// Payment that was made for the call.
+	Payment *Payment `json:"payment,omitempty"`
+}
+
+// Payment is a payment for a tool call.
+type Payment struct {
+	// State of the payment: Settled if the server reports that it was paid, Unconfirmed if it does not, Reserved if no
+	// response is known. In all of them it may have been paid, and counts.
+	State string `json:"state"`
+	// Amount is a decimal in Currency.
+	Amount   string `json:"amount"`
+	Currency string `json:"currency"`
+	// Rail is x402_base. Network is in CAIP-2 form, Asset the address of a contract, and Payee that of an account.
+	Rail    string `json:"rail"`
+	Network string `json:"network"`
+	Asset   string `json:"asset"`
+	Payee   string `json:"payee"`
+	// Transaction is the hash that the server has reported.
+	Transaction string `json:"transaction,omitempty"`
 }
 
 // HookRun is the outcome of one hook.

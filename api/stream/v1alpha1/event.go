@@ -89,6 +89,10 @@ const (
 	TypeLLMGeneration = "llm.generation"
 	// TypeTranscriptRepaired: a tool call without a result received one for the prompt.
 	TypeTranscriptRepaired = "transcript.repaired"
+	// TypeContextCompacting: the conversation is about to be compacted.
+	TypeContextCompacting = "context.compacting"
+	// TypeContextCompacted: the conversation was compacted. Later prompts begin with the summary; the events before stay.
+	TypeContextCompacted = "context.compacted"
 	// TypeActStarted: the tool calls of a response began.
 	TypeActStarted = "act.started"
 	// TypeActCompleted: the tool calls of a response ended.
@@ -107,6 +111,14 @@ const (
 	TypeSubAgentFailed = "subagent.failed"
 	// TypeSubAgentCancelled: a sub-agent was cancelled.
 	TypeSubAgentCancelled = "subagent.cancelled"
+	// TypeBudgetWarning: a fifth of the limit of a Budget or less is left.
+	TypeBudgetWarning = "budget.warning"
+	// TypeBudgetPaused: the turn waited for a Budget.
+	TypeBudgetPaused = "budget.paused"
+	// TypeBudgetExhausted: the next model call did not fit into the rest of a Budget.
+	TypeBudgetExhausted = "budget.exhausted"
+	// TypeBudgetResumed: the turn continued after it had waited for a Budget.
+	TypeBudgetResumed = "budget.resumed"
 )
 
 // Live types of events.
@@ -117,6 +129,8 @@ const (
 	TypeOutputMessageReplaced = "output.message.replaced"
 	// TypeToolProgress: a running tool call has made progress.
 	TypeToolProgress = "tool.progress"
+	// TypeToolOutputDelta: a running tool has written output.
+	TypeToolOutputDelta = "tool.output.delta"
 	// TypeTurnState: the status of a Turn has changed. The first one shows the Turn as it is when a client joins.
 	TypeTurnState = "turn.state"
 	// TypeStreamSynced: the client has received all durable events that existed when it joined.

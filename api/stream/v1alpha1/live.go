@@ -37,6 +37,24 @@ type ToolProgress struct {
 	Total    float64 `json:"total,omitempty"`
 }
 
+// StreamStderr is the stream of a ToolOutputDelta that a tool writes to while it runs.
+const StreamStderr = "stderr"
+
+// ToolOutputDelta is the data of tool.output.delta: output of a tool that is not its result. A client that joins, or
+// reads slowly, gets the end of it.
+type ToolOutputDelta struct {
+	ToolCallID string `json:"tool_call_id"`
+	ToolName   string `json:"tool_name"`
+	// Attempt of the call, from 1. Another attempt writes other output.
+	Attempt int32 `json:"attempt,omitempty"`
+	// Stream is where the tool has written it: stderr.
+	Stream string `json:"stream"`
+	// Offset of the delta in the output of the attempt, in bytes. Behind the end of the delta before, some was left out.
+	Offset int64 `json:"offset"`
+	// Delta is the text: the bytes of the tool, in which U+FFFD replaces invalid UTF-8.
+	Delta string `json:"delta"`
+}
+
 // TurnState is the data of turn.state: what the status of the Turn shows.
 type TurnState struct {
 	// Phase of the Turn, as in its status; empty before the manager has seen it.

@@ -20,8 +20,11 @@ type ActiveTurnApplyConfiguration struct {
 	OpenedAtOrdinal *int64 `json:"openedAtOrdinal,omitempty"`
 	// admittedAt is when the Turn became the active one. Its first step begins then.
 	AdmittedAt *v1.MicroTime `json:"admittedAt,omitempty"`
-	// admittedUID is the UID of the Turn that openedAtOrdinal and admittedAt belong to. They have no meaning if it
-	// differs from uid: a manager of an earlier version replaces name and uid only.
+	// traceParent is the trace context that the Turn continues, so that its trace can be completed when the Turn has been
+	// deleted.
+	TraceParent *string `json:"traceParent,omitempty"`
+	// admittedUID is the UID of the Turn that openedAtOrdinal, admittedAt and traceParent belong to. They have no meaning
+	// if it differs from uid: a manager of an earlier version replaces name and uid only.
 	AdmittedUID *types.UID `json:"admittedUID,omitempty"`
 	// queuedSteers are the UIDs of the Turns with delivery Steer that were queued already when this one was admitted,
 	// at most 64. They run by themselves later. Only the messages of Steers created later go into this Turn.
@@ -65,6 +68,14 @@ func (b *ActiveTurnApplyConfiguration) WithOpenedAtOrdinal(value int64) *ActiveT
 // If called multiple times, the AdmittedAt field is set to the value of the last call.
 func (b *ActiveTurnApplyConfiguration) WithAdmittedAt(value v1.MicroTime) *ActiveTurnApplyConfiguration {
 	b.AdmittedAt = &value
+	return b
+}
+
+// WithTraceParent sets the TraceParent field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the TraceParent field is set to the value of the last call.
+func (b *ActiveTurnApplyConfiguration) WithTraceParent(value string) *ActiveTurnApplyConfiguration {
+	b.TraceParent = &value
 	return b
 }
 

@@ -5,7 +5,8 @@ package v1alpha1
 // HTTPHeaderApplyConfiguration represents a declarative configuration of the HTTPHeader type for use
 // with apply.
 //
-// HTTPHeader is a header of an HTTP tool's request: with a fixed value, or with the value of a Secret's key.
+// HTTPHeader is a header of a request: with a fixed value, with the value of a Secret's key, or with the token of a
+// user's connection.
 type HTTPHeaderApplyConfiguration struct {
 	// name of the header. Idempotency-Key, Traceparent and the headers that control the transfer are reserved for the
 	// runtime.
@@ -16,6 +17,10 @@ type HTTPHeaderApplyConfiguration struct {
 	// Tool must be allowed to read that Secret. A Secret with the annotation capstan.dev/allowed-hosts is sent only to
 	// the hosts listed there. The request is not sent to another host, port or scheme than the url's.
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
+	// connection takes the value from the connection to a provider of the user who has submitted the Turn. If that user
+	// has none, the call waits until it is set up; with a secretKeyRef beside it, the value of that Secret is sent
+	// instead. The discovery of the tools of an MCPServer has no user.
+	Connection *HeaderConnectionApplyConfiguration `json:"connection,omitempty"`
 }
 
 // HTTPHeaderApplyConfiguration constructs a declarative configuration of the HTTPHeader type for use with
@@ -45,5 +50,13 @@ func (b *HTTPHeaderApplyConfiguration) WithValue(value string) *HTTPHeaderApplyC
 // If called multiple times, the SecretKeyRef field is set to the value of the last call.
 func (b *HTTPHeaderApplyConfiguration) WithSecretKeyRef(value *SecretKeyReferenceApplyConfiguration) *HTTPHeaderApplyConfiguration {
 	b.SecretKeyRef = value
+	return b
+}
+
+// WithConnection sets the Connection field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Connection field is set to the value of the last call.
+func (b *HTTPHeaderApplyConfiguration) WithConnection(value *HeaderConnectionApplyConfiguration) *HTTPHeaderApplyConfiguration {
+	b.Connection = value
 	return b
 }

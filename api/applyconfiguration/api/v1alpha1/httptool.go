@@ -32,6 +32,10 @@ type HTTPToolApplyConfiguration struct {
 	Arguments *apiv1alpha1.HTTPArguments `json:"arguments,omitempty"`
 	// timeout of the request up to the end of the response, 1s to 15m. Default 30s.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
+	// payment lets the manager pay for a call if the server asks for it with status 402, and then send the request once
+	// more. Without it nothing is paid. It takes effect only if the operator of the manager has enabled payments. The
+	// model does not learn of a payment.
+	Payment *HTTPPaymentApplyConfiguration `json:"payment,omitempty"`
 }
 
 // HTTPToolApplyConfiguration constructs a declarative configuration of the HTTPTool type for use with
@@ -98,5 +102,13 @@ func (b *HTTPToolApplyConfiguration) WithArguments(value apiv1alpha1.HTTPArgumen
 // If called multiple times, the Timeout field is set to the value of the last call.
 func (b *HTTPToolApplyConfiguration) WithTimeout(value v1.Duration) *HTTPToolApplyConfiguration {
 	b.Timeout = &value
+	return b
+}
+
+// WithPayment sets the Payment field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Payment field is set to the value of the last call.
+func (b *HTTPToolApplyConfiguration) WithPayment(value *HTTPPaymentApplyConfiguration) *HTTPToolApplyConfiguration {
+	b.Payment = value
 	return b
 }

@@ -11,6 +11,9 @@ type JournalStatusApplyConfiguration struct {
 	Head *int64 `json:"head,omitempty"`
 	// bytes is the size of all entries up to head.
 	Bytes *int64 `json:"bytes,omitempty"`
+	// conversationBytes is the size of the part that prompts are made of: the entries since the last compaction, with what
+	// it has kept. It is absent without a compaction.
+	ConversationBytes *int64 `json:"conversationBytes,omitempty"`
 }
 
 // JournalStatusApplyConfiguration constructs a declarative configuration of the JournalStatus type for use with
@@ -32,5 +35,13 @@ func (b *JournalStatusApplyConfiguration) WithHead(value int64) *JournalStatusAp
 // If called multiple times, the Bytes field is set to the value of the last call.
 func (b *JournalStatusApplyConfiguration) WithBytes(value int64) *JournalStatusApplyConfiguration {
 	b.Bytes = &value
+	return b
+}
+
+// WithConversationBytes sets the ConversationBytes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConversationBytes field is set to the value of the last call.
+func (b *JournalStatusApplyConfiguration) WithConversationBytes(value int64) *JournalStatusApplyConfiguration {
+	b.ConversationBytes = &value
 	return b
 }

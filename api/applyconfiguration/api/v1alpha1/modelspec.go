@@ -19,7 +19,9 @@ type ModelSpecApplyConfiguration struct {
 	Model *string `json:"model,omitempty"`
 	// baseURL replaces the provider's own address: an https URL, or an http URL where the operator of the manager has
 	// allowed that, up to the path under which the provider's API begins. The API key is sent there too. Only public
-	// addresses are reached, and addresses that the operator has allowed.
+	// addresses are reached, and addresses that the operator has allowed. With provider OpenAI it may end in
+	// ?api-version=VERSION, for the dated APIs of Azure: every request has the version then, and sends the API key in the
+	// header Api-Key.
 	BaseURL *string `json:"baseURL,omitempty"`
 	// serviceRef is a Service of the same namespace that serves the model, instead of a baseURL: a model server in the
 	// cluster. Its path is that under which the provider's API begins. Default of the path: /v1 with provider OpenAI, and
@@ -37,6 +39,9 @@ type ModelSpecApplyConfiguration struct {
 	// the hosts listed there, and over http only one that lists http://HOST:PORT. It may be left out with provider OpenAI
 	// and a baseURL or serviceRef whose server needs no key; no Authorization header is sent then.
 	SecretKeyRef *SecretKeyReferenceApplyConfiguration `json:"secretKeyRef,omitempty"`
+	// contextWindow is the number of tokens that the model reads and writes in one call at most, 1,024 to 100,000,000.
+	// The capability compaction needs it for a threshold in percent. Default: unknown.
+	ContextWindow *int32 `json:"contextWindow,omitempty"`
 	// parameters control how the model generates.
 	Parameters *ModelParametersApplyConfiguration `json:"parameters,omitempty"`
 	// timeouts bound how long a call may take. A call that reaches a timeout ends, and the next fallback is called, if
@@ -123,6 +128,14 @@ func (b *ModelSpecApplyConfiguration) WithAPI(value apiv1alpha1.ModelAPI) *Model
 // If called multiple times, the SecretKeyRef field is set to the value of the last call.
 func (b *ModelSpecApplyConfiguration) WithSecretKeyRef(value *SecretKeyReferenceApplyConfiguration) *ModelSpecApplyConfiguration {
 	b.SecretKeyRef = value
+	return b
+}
+
+// WithContextWindow sets the ContextWindow field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ContextWindow field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithContextWindow(value int32) *ModelSpecApplyConfiguration {
+	b.ContextWindow = &value
 	return b
 }
 

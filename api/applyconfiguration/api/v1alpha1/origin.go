@@ -11,10 +11,12 @@ import (
 //
 // Origin is the cause for which the manager has created a Session.
 type OriginApplyConfiguration struct {
-	// type of the cause: SubAgent.
+	// type of the cause: SubAgent or Schedule.
 	Type *apiv1alpha1.OriginType `json:"type,omitempty"`
 	// subAgent is the call that the sub-agent runs for.
 	SubAgent *SubAgentOriginApplyConfiguration `json:"subAgent,omitempty"`
+	// schedule is the tick that the Session was created for.
+	Schedule *ScheduleOriginApplyConfiguration `json:"schedule,omitempty"`
 }
 
 // OriginApplyConfiguration constructs a declarative configuration of the Origin type for use with
@@ -36,5 +38,13 @@ func (b *OriginApplyConfiguration) WithType(value apiv1alpha1.OriginType) *Origi
 // If called multiple times, the SubAgent field is set to the value of the last call.
 func (b *OriginApplyConfiguration) WithSubAgent(value *SubAgentOriginApplyConfiguration) *OriginApplyConfiguration {
 	b.SubAgent = value
+	return b
+}
+
+// WithSchedule sets the Schedule field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Schedule field is set to the value of the last call.
+func (b *OriginApplyConfiguration) WithSchedule(value *ScheduleOriginApplyConfiguration) *OriginApplyConfiguration {
+	b.Schedule = value
 	return b
 }

@@ -16,7 +16,7 @@ import (
 //
 // Record is a part of what a service of a Session stores: the index of a store, or a value of it. The files of a
 // Session are Records, for example, and so are the definitions of the tools of an MCPServer. Only the manager writes
-// Records, and they are deleted with their Session or MCPServer.
+// Records, and they are deleted with their Session, MCPServer or Secret.
 type RecordApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard metadata of an object.

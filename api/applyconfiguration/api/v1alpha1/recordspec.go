@@ -15,6 +15,8 @@ type RecordSpecApplyConfiguration struct {
 	Session *string `json:"session,omitempty"`
 	// mcpServer is the name of the MCPServer that the store belongs to.
 	MCPServer *string `json:"mcpServer,omitempty"`
+	// secret is the name of the Secret that the store belongs to, such as a wallet.
+	Secret *string `json:"secret,omitempty"`
 	// store is the name of the store, such as files.
 	Store *string `json:"store,omitempty"`
 	// type is what the Record is in its store: Index or Blob.
@@ -47,6 +49,14 @@ func (b *RecordSpecApplyConfiguration) WithSession(value string) *RecordSpecAppl
 // If called multiple times, the MCPServer field is set to the value of the last call.
 func (b *RecordSpecApplyConfiguration) WithMCPServer(value string) *RecordSpecApplyConfiguration {
 	b.MCPServer = &value
+	return b
+}
+
+// WithSecret sets the Secret field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Secret field is set to the value of the last call.
+func (b *RecordSpecApplyConfiguration) WithSecret(value string) *RecordSpecApplyConfiguration {
+	b.Secret = &value
 	return b
 }
 

@@ -17,7 +17,7 @@ type SessionStatusApplyConfiguration struct {
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase is Pending, Started, Active, Idle or WaitingForToolResults.
+	// phase is Pending, Started, Active, Idle, WaitingForToolResults or Paused.
 	Phase *apiv1alpha1.SessionPhase `json:"phase,omitempty"`
 	// activeTurn is the running Turn. It is set and cleared with optimistic locking: no two Turns of a Session run at
 	// once.
@@ -25,6 +25,10 @@ type SessionStatusApplyConfiguration struct {
 	// withdrawnUID is the UID of a queued Turn that was cancelled while no other Turn ran. It is written with
 	// optimistic locking before the Turn ends: an admission of the Turn that is in progress then fails.
 	WithdrawnUID *types.UID `json:"withdrawnUID,omitempty"`
+	// store is where the journal and the records of the Session are: Kubernetes for objects of the API server, Postgres
+	// for the PostgreSQL database of the manager. It is set once, when the manager first sees the Session. If it is
+	// absent from a Session that has a phase, they are in Kubernetes.
+	Store *apiv1alpha1.SessionStore `json:"store,omitempty"`
 	// journal is the state of the Session's journal.
 	Journal *JournalStatusApplyConfiguration `json:"journal,omitempty"`
 	// totals of the Turns that have ended.
@@ -84,6 +88,14 @@ func (b *SessionStatusApplyConfiguration) WithActiveTurn(value *ActiveTurnApplyC
 // If called multiple times, the WithdrawnUID field is set to the value of the last call.
 func (b *SessionStatusApplyConfiguration) WithWithdrawnUID(value types.UID) *SessionStatusApplyConfiguration {
 	b.WithdrawnUID = &value
+	return b
+}
+
+// WithStore sets the Store field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Store field is set to the value of the last call.
+func (b *SessionStatusApplyConfiguration) WithStore(value apiv1alpha1.SessionStore) *SessionStatusApplyConfiguration {
+	b.Store = &value
 	return b
 }
 

@@ -16,6 +16,9 @@ type SessionTotalsApplyConfiguration struct {
 	// unpricedModelCalls counts the model calls that cost does not include, as in Turns. A Turn that would add a fifth
 	// currency is not included at all.
 	UnpricedModelCalls *int64 `json:"unpricedModelCalls,omitempty"`
+	// payments is what all Turns that have ended, and their sub-agents, have paid for tool calls, one item per currency.
+	// It includes payments that may have been made. It is absent if nothing was paid.
+	Payments []CostApplyConfiguration `json:"payments,omitempty"`
 	// toolCalls is the number of tool calls of all Turns that have ended.
 	ToolCalls *int64 `json:"toolCalls,omitempty"`
 }
@@ -60,6 +63,19 @@ func (b *SessionTotalsApplyConfiguration) WithCost(values ...*CostApplyConfigura
 // If called multiple times, the UnpricedModelCalls field is set to the value of the last call.
 func (b *SessionTotalsApplyConfiguration) WithUnpricedModelCalls(value int64) *SessionTotalsApplyConfiguration {
 	b.UnpricedModelCalls = &value
+	return b
+}
+
+// WithPayments adds the given value to the Payments field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Payments field.
+func (b *SessionTotalsApplyConfiguration) WithPayments(values ...*CostApplyConfiguration) *SessionTotalsApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPayments")
+		}
+		b.Payments = append(b.Payments, *values[i])
+	}
 	return b
 }
 

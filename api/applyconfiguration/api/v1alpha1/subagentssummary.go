@@ -62,3 +62,16 @@ func (b *SubAgentsSummaryApplyConfiguration) WithUnpricedModelCalls(value int32)
 	b.SubAgentTotalsApplyConfiguration.UnpricedModelCalls = &value
 	return b
 }
+
+// WithPayments adds the given value to the Payments field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Payments field.
+func (b *SubAgentsSummaryApplyConfiguration) WithPayments(values ...*CostApplyConfiguration) *SubAgentsSummaryApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPayments")
+		}
+		b.SubAgentTotalsApplyConfiguration.Payments = append(b.SubAgentTotalsApplyConfiguration.Payments, *values[i])
+	}
+	return b
+}

@@ -15,6 +15,9 @@ type SubAgentTotalsApplyConfiguration struct {
 	Cost []CostApplyConfiguration `json:"cost,omitempty"`
 	// unpricedModelCalls counts their model calls that cost does not include.
 	UnpricedModelCalls *int32 `json:"unpricedModelCalls,omitempty"`
+	// payments is what they have paid for tool calls, one item per currency. It includes payments that may have been
+	// made. It is absent if nothing was paid.
+	Payments []CostApplyConfiguration `json:"payments,omitempty"`
 }
 
 // SubAgentTotalsApplyConfiguration constructs a declarative configuration of the SubAgentTotals type for use with
@@ -57,5 +60,18 @@ func (b *SubAgentTotalsApplyConfiguration) WithCost(values ...*CostApplyConfigur
 // If called multiple times, the UnpricedModelCalls field is set to the value of the last call.
 func (b *SubAgentTotalsApplyConfiguration) WithUnpricedModelCalls(value int32) *SubAgentTotalsApplyConfiguration {
 	b.UnpricedModelCalls = &value
+	return b
+}
+
+// WithPayments adds the given value to the Payments field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Payments field.
+func (b *SubAgentTotalsApplyConfiguration) WithPayments(values ...*CostApplyConfiguration) *SubAgentTotalsApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPayments")
+		}
+		b.Payments = append(b.Payments, *values[i])
+	}
 	return b
 }

@@ -25,6 +25,8 @@ type ToolResultSpecApplyConfiguration struct {
 	// decision about a call that waits for approval: Approve lets it start, Reject ends it without execution. It
 	// requires the verb approve on toolresults in the namespace.
 	Decision *apiv1alpha1.Decision `json:"decision,omitempty"`
+	// reason tells the model why the call is rejected. It is for the decision Reject.
+	Reason *string `json:"reason,omitempty"`
 	// input answers a question of a tool, which status.toolCalls of the Turn has in input.requests. It requires the verb
 	// answer on toolresults in the namespace.
 	Input *InputAnswerApplyConfiguration `json:"input,omitempty"`
@@ -83,6 +85,14 @@ func (b *ToolResultSpecApplyConfiguration) WithError(value string) *ToolResultSp
 // If called multiple times, the Decision field is set to the value of the last call.
 func (b *ToolResultSpecApplyConfiguration) WithDecision(value apiv1alpha1.Decision) *ToolResultSpecApplyConfiguration {
 	b.Decision = &value
+	return b
+}
+
+// WithReason sets the Reason field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Reason field is set to the value of the last call.
+func (b *ToolResultSpecApplyConfiguration) WithReason(value string) *ToolResultSpecApplyConfiguration {
+	b.Reason = &value
 	return b
 }
 

@@ -11,12 +11,14 @@ import (
 //
 // TurnOrigin is the cause for which the manager has created a Turn.
 type TurnOriginApplyConfiguration struct {
-	// type of the cause: SubAgent or Task.
+	// type of the cause: SubAgent, Task or Schedule.
 	Type *apiv1alpha1.TurnOriginType `json:"type,omitempty"`
 	// subAgent is the call that the sub-agent runs for.
 	SubAgent *SubAgentOriginApplyConfiguration `json:"subAgent,omitempty"`
 	// task is the background task whose end the Turn delivers.
 	Task *TaskOriginApplyConfiguration `json:"task,omitempty"`
+	// schedule is the tick that the Turn was created for.
+	Schedule *ScheduleOriginApplyConfiguration `json:"schedule,omitempty"`
 }
 
 // TurnOriginApplyConfiguration constructs a declarative configuration of the TurnOrigin type for use with
@@ -46,5 +48,13 @@ func (b *TurnOriginApplyConfiguration) WithSubAgent(value *SubAgentOriginApplyCo
 // If called multiple times, the Task field is set to the value of the last call.
 func (b *TurnOriginApplyConfiguration) WithTask(value *TaskOriginApplyConfiguration) *TurnOriginApplyConfiguration {
 	b.Task = value
+	return b
+}
+
+// WithSchedule sets the Schedule field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Schedule field is set to the value of the last call.
+func (b *TurnOriginApplyConfiguration) WithSchedule(value *ScheduleOriginApplyConfiguration) *TurnOriginApplyConfiguration {
+	b.Schedule = value
 	return b
 }

@@ -27,6 +27,9 @@ type TurnPlanApplyConfiguration struct {
 	Model *string `json:"model,omitempty"`
 	// notBefore is the earliest time of the next attempt.
 	NotBefore *v1.MicroTime `json:"notBefore,omitempty"`
+	// compacted is why the step before the open one has compacted the conversation: Threshold, or RequestTooLarge. It is
+	// absent if that step was another one.
+	Compacted *apiv1alpha1.CompactionTrigger `json:"compacted,omitempty"`
 	// stopReason is set with phase Complete when the Turn succeeded.
 	StopReason *apiv1alpha1.StopReason `json:"stopReason,omitempty"`
 }
@@ -90,6 +93,14 @@ func (b *TurnPlanApplyConfiguration) WithModel(value string) *TurnPlanApplyConfi
 // If called multiple times, the NotBefore field is set to the value of the last call.
 func (b *TurnPlanApplyConfiguration) WithNotBefore(value v1.MicroTime) *TurnPlanApplyConfiguration {
 	b.NotBefore = &value
+	return b
+}
+
+// WithCompacted sets the Compacted field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Compacted field is set to the value of the last call.
+func (b *TurnPlanApplyConfiguration) WithCompacted(value apiv1alpha1.CompactionTrigger) *TurnPlanApplyConfiguration {
+	b.Compacted = &value
 	return b
 }
 

@@ -27,6 +27,9 @@ type TurnProgressApplyConfiguration struct {
 	ModelNotFound *string `json:"modelNotFound,omitempty"`
 	// controls are those of the newest message that was steered into the Turn, in place of the Turn's own.
 	Controls *TurnControlsApplyConfiguration `json:"controls,omitempty"`
+	// users is Several if another user than submittedBy, or an unknown one, has sent a message that was steered into the
+	// Turn. Its calls have no connection of a user from then on.
+	Users *apiv1alpha1.TurnUsers `json:"users,omitempty"`
 	// toolCalls are the calls of the newest act step.
 	ToolCalls []ToolCallApplyConfiguration `json:"toolCalls,omitempty"`
 	// summary has the totals of the Turn.
@@ -104,6 +107,14 @@ func (b *TurnProgressApplyConfiguration) WithModelNotFound(value string) *TurnPr
 // If called multiple times, the Controls field is set to the value of the last call.
 func (b *TurnProgressApplyConfiguration) WithControls(value *TurnControlsApplyConfiguration) *TurnProgressApplyConfiguration {
 	b.Controls = value
+	return b
+}
+
+// WithUsers sets the Users field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Users field is set to the value of the last call.
+func (b *TurnProgressApplyConfiguration) WithUsers(value apiv1alpha1.TurnUsers) *TurnProgressApplyConfiguration {
+	b.Users = &value
 	return b
 }
 

@@ -130,6 +130,14 @@ func (b *TurnStatusApplyConfiguration) WithControls(value *TurnControlsApplyConf
 	return b
 }
 
+// WithUsers sets the Users field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Users field is set to the value of the last call.
+func (b *TurnStatusApplyConfiguration) WithUsers(value apiv1alpha1.TurnUsers) *TurnStatusApplyConfiguration {
+	b.TurnProgressApplyConfiguration.Users = &value
+	return b
+}
+
 // WithToolCalls adds the given value to the ToolCalls field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the ToolCalls field.

@@ -20,9 +20,15 @@ type TurnSummaryApplyConfiguration struct {
 	// unpricedModelCalls counts the model calls that cost does not include: their Model has no price, the provider has not
 	// reported their token usage, or their price is in a fifth currency.
 	UnpricedModelCalls *int32 `json:"unpricedModelCalls,omitempty"`
+	// payments is what the Turn has paid for tool calls, one item per currency. It includes payments that may have been
+	// made. It is absent if nothing was paid.
+	Payments []CostApplyConfiguration `json:"payments,omitempty"`
 	// subAgents has the totals of the Turn's sub-agents, which usage, modelCalls and cost do not include. It is absent
 	// without sub-agents.
 	SubAgents *SubAgentsSummaryApplyConfiguration `json:"subAgents,omitempty"`
+	// compactions is the number of steps that have compacted the conversation. usage, modelCalls and cost include their
+	// model calls.
+	Compactions *int32 `json:"compactions,omitempty"`
 	// toolCalls is the number of planned tool calls.
 	ToolCalls *int32 `json:"toolCalls,omitempty"`
 	// settledToolCalls is the number of tool calls that have their result.
@@ -84,11 +90,32 @@ func (b *TurnSummaryApplyConfiguration) WithUnpricedModelCalls(value int32) *Tur
 	return b
 }
 
+// WithPayments adds the given value to the Payments field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Payments field.
+func (b *TurnSummaryApplyConfiguration) WithPayments(values ...*CostApplyConfiguration) *TurnSummaryApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithPayments")
+		}
+		b.Payments = append(b.Payments, *values[i])
+	}
+	return b
+}
+
 // WithSubAgents sets the SubAgents field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SubAgents field is set to the value of the last call.
 func (b *TurnSummaryApplyConfiguration) WithSubAgents(value *SubAgentsSummaryApplyConfiguration) *TurnSummaryApplyConfiguration {
 	b.SubAgents = value
+	return b
+}
+
+// WithCompactions sets the Compactions field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Compactions field is set to the value of the last call.
+func (b *TurnSummaryApplyConfiguration) WithCompactions(value int32) *TurnSummaryApplyConfiguration {
+	b.Compactions = &value
 	return b
 }
 

@@ -12,7 +12,7 @@ type WebhookHookApplyConfiguration struct {
 	// url that the request is sent to: https, without user, password and fragment.
 	URL *string `json:"url,omitempty"`
 	// headers of the request, besides Content-Type, Accept and Idempotency-Key.
-	Headers []HTTPHeaderApplyConfiguration `json:"headers,omitempty"`
+	Headers []WebhookHeaderApplyConfiguration `json:"headers,omitempty"`
 	// caBundle is certificates in PEM form that the server is trusted by, instead of those that the manager trusts.
 	CABundle *string `json:"caBundle,omitempty"`
 }
@@ -34,7 +34,7 @@ func (b *WebhookHookApplyConfiguration) WithURL(value string) *WebhookHookApplyC
 // WithHeaders adds the given value to the Headers field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Headers field.
-func (b *WebhookHookApplyConfiguration) WithHeaders(values ...*HTTPHeaderApplyConfiguration) *WebhookHookApplyConfiguration {
+func (b *WebhookHookApplyConfiguration) WithHeaders(values ...*WebhookHeaderApplyConfiguration) *WebhookHookApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithHeaders")
