@@ -98,6 +98,20 @@ type Blocked struct {
 	UserMessage string
 }
 
+// Run is a run of a hook that has ended.
+type Run struct {
+	// Hook is its id, and Event that at which it ran.
+	Hook  string
+	Event Event
+	// Tool and ToolCallID are those of the call, at an event of a tool call.
+	Tool, ToolCallID string
+	// Key identifies the run, also when it is repeated after a crash.
+	Key string
+	// Decision of the hook.
+	Decision   Decision
+	Start, End time.Time
+}
+
 // Runner runs the hooks of a Session in order. It is for one event at a time.
 type Runner struct {
 	// Executors run the hooks.
@@ -108,6 +122,8 @@ type Runner struct {
 	Identity Identity
 	// Files are those of the Session; nil for none.
 	Files *sessionfs.FS
+	// Ended is called with each run that has ended; nil for none.
+	Ended func(Run)
 
 	matchers matchers
 }
@@ -142,6 +158,7 @@ func (r *Runner) run(ctx context.Context, s *Spec, o occasion) (Outcome, error) 
 	if err := ctx.Err(); err != nil && !errors.Is(context.Cause(ctx), errBudget) {
 		return Outcome{}, fmt.Errorf("running hook %s: %w", s.ID, err)
 	}
+	start := r.Now()
 	outcome := r.execute(ctx, s, o)
 	switch {
 	case outcome.Decision != Failed:
@@ -149,6 +166,12 @@ func (r *Runner) run(ctx context.Context, s *Spec, o occasion) (Outcome, error) 
 		outcome = Fail("the hooks took longer than they may together")
 	case ctx.Err() != nil:
 		return Outcome{}, fmt.Errorf("running hook %s: %w", s.ID, ctx.Err())
+	}
+	if r.Ended != nil {
+		r.Ended(Run{
+			Hook: s.ID, Event: o.event, Tool: o.tool, ToolCallID: o.toolCallID, Key: r.key(s, o), Decision: outcome.Decision,
+			Start: start, End: r.Now(),
+		})
 	}
 	return outcome, nil
 }

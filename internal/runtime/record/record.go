@@ -33,18 +33,23 @@ type Scope struct {
 	// Namespace and UID are those of the object that the store belongs to.
 	Namespace string
 	UID       types.UID
-	// Session is the name of the Session that the store belongs to, or MCPServer that of the MCPServer. One is set.
-	Session, MCPServer string
+	// Session is the name of the Session that the store belongs to, MCPServer that of the MCPServer, or Secret that of the
+	// Secret. One is set.
+	Session, MCPServer, Secret string
 	// Store is the name of the store, such as files.
 	Store string
 }
 
 // Owner is the object that the store belongs to, for messages.
 func (s Scope) Owner() string {
-	if s.MCPServer != "" {
+	switch {
+	case s.MCPServer != "":
 		return "MCPServer " + s.Namespace + "/" + s.MCPServer
+	case s.Secret != "":
+		return "Secret " + s.Namespace + "/" + s.Secret
+	default:
+		return "Session " + s.Namespace + "/" + s.Session
 	}
-	return "Session " + s.Namespace + "/" + s.Session
 }
 
 // Item is the entry of a key in an index.

@@ -3,7 +3,6 @@ package sessionfs
 import (
 	"bytes"
 	"encoding/base64"
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/capstan-dev/capstan/internal/runtime/record"
@@ -24,14 +23,11 @@ const sniffed = 8 << 10
 
 // Error is an error that the caller can correct, or has to know: a path, a read-only file, a limit. Its text may be
 // shown to the model.
-type Error struct{ text string }
-
-// Error implements error.
-func (e *Error) Error() string { return e.text }
+type Error = record.ExplainedError
 
 // Errorf returns an Error.
 func Errorf(format string, args ...any) error {
-	return &Error{text: fmt.Sprintf(format, args...)}
+	return record.Explainf(format, args...)
 }
 
 // IsText reports whether bytes are a text: valid UTF-8 without NUL in the first 8 KiB (FS-07).

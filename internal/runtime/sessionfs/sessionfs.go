@@ -2,15 +2,12 @@ package sessionfs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 )
@@ -51,11 +48,7 @@ type File struct {
 }
 
 // Session names the Session of a filesystem.
-type Session struct {
-	// Namespace, Name and UID of the Session.
-	Namespace, Name string
-	UID             types.UID
-}
+type Session = record.Session
 
 // Initial is a file that a Session begins with.
 type Initial struct {
@@ -83,7 +76,7 @@ func New(store record.Store, of Session, initial func(context.Context) ([]Initia
 
 // ScopeOf returns the store of the files of a Session.
 func ScopeOf(of Session) record.Scope {
-	return record.Scope{Namespace: of.Namespace, Session: of.Name, UID: of.UID, Store: StoreName}
+	return of.Scope(StoreName)
 }
 
 // seeding is the cause of the operation that writes the initial files.
@@ -159,20 +152,30 @@ func directory(path string) record.Put {
 
 // Read returns a file, or a directory without content; nil if it does not exist.
 func (fs *FS) Read(ctx context.Context, path string) (*File, error) {
+	info, content, err := fs.ReadBytes(ctx, path)
+	if err != nil || info == nil {
+		return nil, err
+	}
+	return &File{Info: *info, Content: encode(content, info.Encoding)}, nil
+}
+
+// ReadBytes is Read with the bytes of the file.
+func (fs *FS) ReadBytes(ctx context.Context, path string) (*Info, []byte, error) {
 	path, err := Clean(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	x, err := fs.Seed(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if path == root {
-		return &File{Info: rootInfo()}, nil
+		info := rootInfo()
+		return &info, nil, nil
 	}
 	item, found := x.Find(path)
 	if !found {
-		return nil, nil
+		return nil, nil, nil
 	}
 	content, err := fs.store.Load(ctx, fs.scope, item)
 	if errors.Is(err, record.ErrNotFound) {
@@ -181,12 +184,12 @@ func (fs *FS) Read(ctx context.Context, path string) (*File, error) {
 	}
 	switch {
 	case errors.Is(err, record.ErrNotFound):
-		return nil, nil
+		return nil, nil, nil
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
 	info := infoOf(item)
-	return &File{Info: info, Content: encode(content, info.Encoding)}, nil
+	return &info, content, nil
 }
 
 // Stat describes a file or a directory; nil if it does not exist. The root always exists (FS-05).
@@ -213,6 +216,16 @@ func (fs *FS) Stat(ctx context.Context, path string) (*Info, error) {
 
 // List returns the files and directories in a directory, by name. It is empty for a path that does not exist (FS-05).
 func (fs *FS) List(ctx context.Context, path string) ([]Info, error) {
+	return fs.below(ctx, path, func(rest string) bool { return !strings.Contains(rest, "/") })
+}
+
+// Tree returns all files and directories below a directory, by path.
+func (fs *FS) Tree(ctx context.Context, path string) ([]Info, error) {
+	return fs.below(ctx, path, func(string) bool { return true })
+}
+
+// below returns what is below a directory and is wanted, by its path from there.
+func (fs *FS) below(ctx context.Context, path string, wanted func(rest string) bool) ([]Info, error) {
 	path, err := Clean(path)
 	if err != nil {
 		return nil, err
@@ -223,7 +236,7 @@ func (fs *FS) List(ctx context.Context, path string) ([]Info, error) {
 	}
 	var found []Info
 	for _, item := range x.Items {
-		if rest, below := strings.CutPrefix(item.Key, within(path)); below && !strings.Contains(rest, "/") {
+		if rest, below := strings.CutPrefix(item.Key, within(path)); below && wanted(rest) {
 			found = append(found, infoOf(item))
 		}
 	}
@@ -255,59 +268,33 @@ func (fs *FS) change(
 	ctx context.Context,
 	cause record.Cause,
 	into any,
-	decide func(context.Context, *record.Index) (*record.Operation, any, error),
+	decide record.DecideWith,
 ) error {
-	var last []byte
 	seeded := fs.initial == nil
-	update := func() (record.Outcome, error) {
-		return fs.store.Update(ctx, fs.scope, cause,
-			func(ctx context.Context, x *record.Index) (*record.Operation, error) {
+	update := func() error {
+		return record.Change(ctx, fs.store, fs.scope, cause, into,
+			func(ctx context.Context, x *record.Index) (*record.Operation, any, error) {
 				if x.Revision == 0 && !seeded {
-					return nil, errUnseeded
+					return nil, nil, errUnseeded
 				}
-				o, result, err := decide(ctx, x)
-				if err != nil {
-					return nil, err
-				}
-				if last, err = json.Marshal(result); err != nil {
-					return nil, fmt.Errorf("encoding the result of a change: %w", err)
-				}
-				if o != nil {
-					o.Result = last
-				}
-				return o, nil
+				return decide(ctx, x)
 			})
 	}
-	outcome, err := update()
+	err := update()
 	if errors.Is(err, errUnseeded) {
 		if _, err := fs.Seed(ctx); err != nil {
 			return err
 		}
 		seeded = true
-		outcome, err = update()
+		err = update()
 	}
-	if err != nil {
-		return shown(err)
-	}
-	if outcome.Result != nil {
-		last = outcome.Result
-	}
-	return json.Unmarshal(last, into)
+	return shown(err)
 }
 
 // shown returns an error with an Error in its chain, if it has a text that may be shown to the caller.
 func shown(err error) error {
-	switch {
-	case errors.Is(err, record.ErrNamespaceFull):
-		return fmt.Errorf("%w (%w)", Errorf("The filesystems of all sessions are full together. Delete files, "+
-			"or ask for sessions to be deleted."), err)
-	case errors.Is(err, record.ErrFull):
-		return fmt.Errorf("%w (%w)", Errorf("The filesystem is full: a Session has at most %d files and directories, "+
-			"with %d bytes in all. Delete some.", record.MaxKeys, record.MaxStoreBytes), err)
-	case errors.Is(err, record.ErrRefused):
-		return fmt.Errorf("%w (%w)", Errorf("The server refuses the change. "+
-			"A quota of the namespace may be used up, or the namespace is being deleted."), err)
-	default:
-		return err
-	}
+	return record.Explain(err,
+		fmt.Sprintf("The filesystem is full: a Session has at most %d files and directories, with %d bytes in all. "+
+			"Delete some.", record.MaxKeys, record.MaxStoreBytes),
+		"The filesystems of all sessions are full together. Delete files, or ask for sessions to be deleted.")
 }

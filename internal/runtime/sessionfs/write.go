@@ -38,6 +38,26 @@ func (fs *FS) Write(
 		})
 }
 
+// WriteBytes is Write with the bytes of a file: it is text if they are.
+func (fs *FS) WriteBytes(ctx context.Context, cause record.Cause, path string, content []byte) (*Written, error) {
+	path, err := Clean(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > record.MaxValueBytes {
+		return nil, tooLarge(path, int64(len(content)))
+	}
+	encoding := Base64
+	if IsText(content) {
+		encoding = Text
+	}
+	written := &Written{}
+	return written, fs.change(ctx, cause, written,
+		func(_ context.Context, x *record.Index) (*record.Operation, any, error) {
+			return put(x, path, content, encoding)
+		})
+}
+
 // put is the operation that writes a file.
 func put(x *record.Index, path string, value []byte, encoding Encoding) (*record.Operation, any, error) {
 	there, found := x.Find(path)

@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
 )
 
-// Processes run scripts: *Pool, and InProcess in tests.
+// Processes run scripts: Confined, and InProcess in tests.
 type Processes interface {
 	// Run runs a script of a namespace. The timeout begins when it has a process. session has the files of the Session;
 	// nil for none. The error is for the author of the hook.
@@ -107,6 +107,3 @@ func environment(c hook.Call, payload string) []string {
 	}
 	return env
 }
-
-// Grace is how much longer than its script a process may take to end.
-const Grace = time.Second

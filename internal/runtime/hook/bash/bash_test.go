@@ -13,30 +13,31 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
+	"github.com/capstan-dev/capstan/internal/runtime/runner"
 	"github.com/capstan-dev/capstan/internal/testing/memory"
 	"github.com/capstan-dev/capstan/internal/testing/ratio"
 )
 
-// runner is the argument with which this test is a process for scripts.
-const runner = "run-one-script"
+// argument is the argument with which this test is a process for scripts.
+const argument = "run-one-script"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == runner {
-		os.Exit(shell.Main(os.Stdin, os.Stdout))
+	if len(os.Args) > 1 && os.Args[1] == argument {
+		os.Exit(runner.Main(os.Stdin, os.Stdout, shell.Program))
 	}
 	os.Exit(m.Run())
 }
 
-func newPool(t testing.TB) *Pool {
+func newPool(t testing.TB) *runner.Pool {
 	t.Helper()
-	pool := NewPool(Options{Command: []string{"/proc/self/exe", runner}})
+	pool := runner.NewPool(runner.Options{Command: []string{"/proc/self/exe", argument}})
 	t.Cleanup(pool.Close)
 	return pool
 }
 
 func newExecutor(t testing.TB) *Executor {
 	t.Helper()
-	return &Executor{Processes: newPool(t)}
+	return &Executor{Processes: Confined{newPool(t)}}
 }
 
 func call(command string, env ...hook.Variable) hook.Call {
@@ -155,14 +156,14 @@ EOF`: "here\ndoc\n[0]",
 
 func TestTheProcessesAreShared(t *testing.T) {
 	pool := newPool(t)
-	e := &Executor{Processes: pool}
+	e := &Executor{Processes: Confined{pool}}
 	slow := make(chan hook.Outcome, 3)
 	for range 3 {
 		c := call(`sleep 1`)
 		c.Identity.Namespace = "many"
 		go func() { slow <- e.Run(t.Context(), c) }()
 	}
-	for pool.places.Held().Places == 0 || pool.places.Waiting() < 2 {
+	for pool.Places().Held().Places == 0 || pool.Places().Waiting() < 2 {
 		if t.Context().Err() != nil {
 			t.Fatal("nothing waits")
 		}
@@ -192,8 +193,8 @@ func TestTheProcessesAreShared(t *testing.T) {
 
 func TestAProcessThatCannotStartIsAnError(t *testing.T) {
 	for _, command := range [][]string{{"/does/not/exist"}, {"/bin/true"}, {"/bin/echo", "not a message"}} {
-		pool := NewPool(Options{Command: command})
-		if outcome := (&Executor{Processes: pool}).Run(t.Context(), call(`:`)); outcome.Decision != hook.Failed {
+		pool := runner.NewPool(runner.Options{Command: command})
+		if outcome := (&Executor{Processes: Confined{pool}}).Run(t.Context(), call(`:`)); outcome.Decision != hook.Failed {
 			t.Errorf("%v yields %q", command, outcome)
 		}
 		pool.Close()
@@ -201,9 +202,9 @@ func TestAProcessThatCannotStartIsAnError(t *testing.T) {
 }
 
 func TestAProcessThatIsNotUsedEnds(t *testing.T) {
-	pool := NewPool(Options{Command: []string{"/proc/self/exe", runner}, Idle: time.Millisecond})
+	pool := runner.NewPool(runner.Options{Command: []string{"/proc/self/exe", argument}, Idle: time.Millisecond})
 	defer pool.Close()
-	e := &Executor{Processes: pool}
+	e := &Executor{Processes: Confined{pool}}
 	for range 3 {
 		if outcome := e.Run(t.Context(), call(`exit 1`)); outcome.Decision != hook.Block {
 			t.Errorf("it yields %q", outcome)
@@ -220,13 +221,13 @@ func TestAProcessThatIsNotUsedEnds(t *testing.T) {
 // BenchmarkScript compares a hook, for which a process is ready, with a program that does nothing and is started.
 func BenchmarkScript(b *testing.B) {
 	pool := newPool(b)
-	e := &Executor{Processes: pool}
+	e := &Executor{Processes: Confined{pool}}
 	c := call(`[[ $CAPSTAN_HOOK_TOOL_NAME == x ]] && exit 1`)
 	if outcome := e.Run(b.Context(), c); outcome.Decision != hook.Block {
 		b.Fatal(outcome)
 	}
 	ratio.Report(b, func() error {
-		for len(pool.ready) == 0 && b.Context().Err() == nil {
+		for pool.Ready() == 0 && b.Context().Err() == nil {
 			goruntime.Gosched()
 		}
 		return exec.CommandContext(b.Context(), "true").Run()

@@ -2,7 +2,6 @@ package bash
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
@@ -20,7 +19,7 @@ func (InProcess) Run(
 	defer cancel()
 	result, err := shell.Run(limited, r, session)
 	if err != nil && limited.Err() != nil {
-		return nil, fmt.Errorf("the hook did not end within %d ms", timeout.Milliseconds())
+		return nil, timedOut(timeout)
 	}
 	return result, err
 }

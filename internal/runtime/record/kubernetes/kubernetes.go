@@ -1,5 +1,5 @@
-// Package kubernetes stores records as Record objects, owned by their Session or MCPServer: one for the index of a
-// store, and one for each blob. It reads, writes and deletes them by name, and never lists or watches them.
+// Package kubernetes stores records as Record objects, owned by their Session, MCPServer or Secret: one for the index
+// of a store, and one for each blob. It reads, writes and deletes them by name, and never lists or watches them.
 package kubernetes
 
 import (
@@ -136,8 +136,11 @@ func (k *Objects) DeleteBlob(ctx context.Context, scope record.Scope, name strin
 // newRecord returns a Record that is owned by the object that its store belongs to.
 func newRecord(scope record.Scope, name string, of v1alpha1.RecordType, payload []byte) *v1alpha1.Record {
 	owners := restclient.OwnedBySession(scope.Session, scope.UID)
-	if scope.MCPServer != "" {
+	switch {
+	case scope.MCPServer != "":
 		owners = restclient.OwnedByMCPServer(scope.MCPServer, scope.UID)
+	case scope.Secret != "":
+		owners = restclient.OwnedBySecret(scope.Secret, scope.UID)
 	}
 	return &v1alpha1.Record{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Record"},
@@ -147,8 +150,8 @@ func newRecord(scope record.Scope, name string, of v1alpha1.RecordType, payload 
 			OwnerReferences: owners,
 		},
 		Spec: v1alpha1.RecordSpec{
-			Session: scope.Session, MCPServer: scope.MCPServer, Store: scope.Store, Type: of, Format: record.Format,
-			Payload: base64.StdEncoding.EncodeToString(payload),
+			Session: scope.Session, MCPServer: scope.MCPServer, Secret: scope.Secret, Store: scope.Store, Type: of,
+			Format: record.Format, Payload: base64.StdEncoding.EncodeToString(payload),
 		},
 	}
 }

@@ -22,6 +22,8 @@ import (
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/interp"
+
+	"github.com/capstan-dev/capstan/internal/runtime/runner"
 )
 
 // The bounds of a script (HOOK-13).
@@ -40,19 +42,8 @@ var (
 	errOutput     = fmt.Errorf("the output has more than %d bytes", MaxOutputBytes)
 )
 
-// Main runs one script: it reads a Request from in and writes messages to out. It returns the exit code of the process.
-func Main(in io.Reader, out io.Writer) int {
-	warm()
-	if err := confine(); err != nil {
-		_ = Send(out, MaxReplyBytes, Message{Error: "the process cannot be confined: " + err.Error()})
-		return 1
-	}
-	if err := serve(in, out); err != nil {
-		_ = Send(out, MaxReplyBytes, Message{Error: err.Error()})
-		return 1
-	}
-	return 0
-}
+// Program runs one script in a process of a runner.Pool: it reads a Request and writes Messages.
+var Program = runner.Program{Name: "bash", Warm: warm, Serve: serve}
 
 // warm runs a script of its own, before any script of a tenant is known: the first run of the interpreter in a process
 // takes several times as long as the others.
@@ -62,16 +53,20 @@ func warm() {
 
 // serve runs the script that is sent.
 func serve(in io.Reader, out io.Writer) error {
-	if err := Send(out, MaxReplyBytes, Message{Ready: true}); err != nil {
-		return err
+	result, err := runSent(in, out)
+	if err != nil {
+		return errors.Join(err, runner.Send(out, MaxReplyBytes, Message{Error: err.Error()}))
 	}
+	if err := runner.Send(out, MaxReplyBytes, Message{Done: result}); err != nil {
+		return errors.Join(err, runner.Send(out, MaxReplyBytes, Message{Error: err.Error()}))
+	}
+	return nil
+}
+
+func runSent(in io.Reader, out io.Writer) (*Result, error) {
 	var r Request
-	if err := Receive(in, MaxRequestBytes, &r); err != nil {
-		if errors.Is(err, io.EOF) {
-			// The process is not needed any more.
-			return nil
-		}
-		return err
+	if err := runner.Receive(in, MaxRequestBytes, &r); err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.TimeoutMillis)*time.Millisecond)
 	defer cancel()
@@ -79,11 +74,7 @@ func serve(in io.Reader, out io.Writer) error {
 	if !r.NoSession {
 		session = source{in: in, out: out}
 	}
-	result, err := Run(ctx, r, session)
-	if err != nil {
-		return err
-	}
-	return Send(out, MaxReplyBytes, Message{Done: result})
+	return Run(ctx, r, session)
 }
 
 // Run runs a script in this process. The error is why it has no result.

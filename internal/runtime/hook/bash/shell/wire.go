@@ -2,11 +2,10 @@ package shell
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
+
+	"github.com/capstan-dev/capstan/internal/runtime/runner"
 )
 
 // Request is what a process is to run. It is sent to it once.
@@ -52,10 +51,8 @@ type Source interface {
 	Read(ctx context.Context, name string) ([]byte, error)
 }
 
-// Message is what a process sends: that it is ready, that it needs files, or the end of its script.
+// Message is what a process sends: that it needs files, or the end of its script.
 type Message struct {
-	// Ready reports that the process is confined and waits for its request.
-	Ready bool `json:"ready,omitempty"`
 	// List asks for the files of the Session, as a Listing.
 	List bool `json:"list,omitempty"`
 	// Read is the path of a file that it needs. It is sent as Content or an error.
@@ -97,40 +94,6 @@ const (
 	MaxReplyBytes   = 3 << 20
 )
 
-// Send writes a message of at most a number of bytes, with its length.
-func Send(w io.Writer, limit uint32, message any) error {
-	encoded, err := json.Marshal(message)
-	if err != nil {
-		return fmt.Errorf("encoding a message: %w", err)
-	}
-	if uint64(len(encoded)) > uint64(limit) {
-		return fmt.Errorf("a message has %d bytes; the maximum is %d", len(encoded), limit)
-	}
-	framed := binary.BigEndian.AppendUint32(make([]byte, 0, len(encoded)+4), uint32(len(encoded)))
-	_, err = w.Write(append(framed, encoded...))
-	return err
-}
-
-// Receive reads a message of at most a number of bytes.
-func Receive(r io.Reader, limit uint32, message any) error {
-	var length [4]byte
-	if _, err := io.ReadFull(r, length[:]); err != nil {
-		return err
-	}
-	n := binary.BigEndian.Uint32(length[:])
-	if n > limit {
-		return fmt.Errorf("a message has %d bytes; the maximum is %d", n, limit)
-	}
-	encoded := make([]byte, n)
-	if _, err := io.ReadFull(r, encoded); err != nil {
-		return err
-	}
-	if err := json.Unmarshal(encoded, message); err != nil {
-		return fmt.Errorf("decoding a message: %w", err)
-	}
-	return nil
-}
-
 // source asks the other side for the files of the Session. It is used by one caller at a time.
 type source struct {
 	in  io.Reader
@@ -139,11 +102,11 @@ type source struct {
 
 // List implements Source.
 func (s source) List(context.Context) ([]File, error) {
-	if err := Send(s.out, MaxReplyBytes, Message{List: true}); err != nil {
+	if err := runner.Send(s.out, MaxReplyBytes, Message{List: true}); err != nil {
 		return nil, err
 	}
 	var l Listing
-	if err := Receive(s.in, MaxRequestBytes, &l); err != nil {
+	if err := runner.Receive(s.in, MaxRequestBytes, &l); err != nil {
 		return nil, err
 	}
 	if l.Error != "" {
@@ -154,11 +117,11 @@ func (s source) List(context.Context) ([]File, error) {
 
 // Read implements Source.
 func (s source) Read(_ context.Context, name string) ([]byte, error) {
-	if err := Send(s.out, MaxReplyBytes, Message{Read: name}); err != nil {
+	if err := runner.Send(s.out, MaxReplyBytes, Message{Read: name}); err != nil {
 		return nil, err
 	}
 	var c Content
-	if err := Receive(s.in, MaxRequestBytes, &c); err != nil {
+	if err := runner.Receive(s.in, MaxRequestBytes, &c); err != nil {
 		return nil, err
 	}
 	if c.Error != "" {

@@ -1,6 +1,6 @@
 //go:build !cgo
 
-package shell
+package runner
 
 // libraryThreads is 0: the runtime takes the stacks of its threads from its heap.
 const libraryThreads = 0

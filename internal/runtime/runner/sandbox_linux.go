@@ -1,4 +1,4 @@
-package shell
+package runner
 
 import (
 	"errors"
@@ -31,9 +31,8 @@ const (
 	niceness = 10
 )
 
-// confine takes everything from this process that a script does not need: files, other processes, the network, and more
-// memory than a script may use. It cannot be undone, and holds whatever the interpreter does. Without it no script
-// runs.
+// confine takes everything from this process that a program does not need: files, other processes, the network, and
+// more memory than it may use. It cannot be undone, and holds whatever the program does. Without it none runs.
 func confine() error {
 	// A process that grows beyond its limits ends; without this, the kernel would look for another victim first.
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600); err != nil {
@@ -107,7 +106,7 @@ func usedMemory() (memory, error) {
 var allowed = []uint32{
 	unix.SYS_READ, unix.SYS_WRITE, unix.SYS_CLOSE, unix.SYS_FSTAT, unix.SYS_PIPE2,
 	unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EVENTFD2,
-	unix.SYS_MMAP, unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MINCORE, unix.SYS_BRK,
+	unix.SYS_MUNMAP, unix.SYS_MADVISE, unix.SYS_MINCORE, unix.SYS_BRK,
 	unix.SYS_FUTEX, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_SCHED_YIELD,
 	unix.SYS_GETTIMEOFDAY,
 	unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGRETURN, unix.SYS_SIGALTSTACK,
@@ -170,9 +169,9 @@ func filter() error {
 	program = append(program, restricted(unix.SYS_SCHED_GETAFFINITY, offsetFirst, 0)...)
 	program = append(program, restricted(unix.SYS_FCNTL, offsetSecond,
 		unix.F_GETFL, unix.F_SETFL, unix.F_GETFD, unix.F_SETFD)...)
-	if libraryThreads > 0 {
-		// The C library makes a stack by mprotect, which must make nothing executable.
-		program = append(program, restricted(unix.SYS_MPROTECT, offsetThird,
+	// The memory of the SQL engine grows by mprotect, and the C library makes a stack by it. Nothing becomes executable.
+	for _, number := range []uint32{unix.SYS_MMAP, unix.SYS_MPROTECT} {
+		program = append(program, restricted(number, offsetThird,
 			unix.PROT_NONE, unix.PROT_READ, unix.PROT_READ|unix.PROT_WRITE)...)
 	}
 	for _, number := range allowed {

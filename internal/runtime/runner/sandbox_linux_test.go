@@ -1,4 +1,4 @@
-package shell
+package runner
 
 import (
 	"encoding/json"
@@ -111,6 +111,10 @@ func attempts() map[string]string {
 	aligned := page[os.Getpagesize()-int(uintptr(unsafe.Pointer(&page[0]))%uintptr(os.Getpagesize())):]
 	try("make memory executable", func() error {
 		return unix.Mprotect(aligned[:os.Getpagesize()], unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC)
+	})
+	try("get executable memory", func() error {
+		_, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_ANON|unix.MAP_PRIVATE)
+		return err
 	})
 	try("find a user", func() error { _, err := user.Lookup("root"); return err })
 	return results
