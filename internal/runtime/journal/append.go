@@ -56,6 +56,7 @@ func (w *writer) specs(r Record) ([]Entry, error) {
 		return nil, fmt.Errorf("closing step %d of Turn %s: %w", r.Step, r.Turn.Name, err)
 	}
 	final := Entry{Final: true, Digest: r.Digest, Steered: r.Steered, Context: r.Context, Transition: &r.Transition}
+	final.Compaction = r.Compaction
 	if frame, err = w.frame(final); err != nil {
 		return nil, err
 	}
@@ -121,6 +122,9 @@ func (w *writer) checkIncludes(r Record) error {
 			)
 		}
 	}
+	if r.Compaction != nil && !w.state.has(r.Compaction) {
+		return fmt.Errorf("step %d of Turn %s compacts messages that the journal does not have", w.step, w.turn.Name)
+	}
 	for _, steered := range r.Steered {
 		if _, known := w.state.recorded(steered.Name); known {
 			return fmt.Errorf("%w: message %s, to be steered into Turn %s, has been recorded", ErrStale, steered.Name,
@@ -159,7 +163,7 @@ func (w *writer) checkIncludes(r Record) error {
 func (w *writer) finish(r Record, final *entry) (*Closed, error) {
 	closed := &Closed{
 		Ordinal: final.spec.Ordinal, Time: final.spec.Time, Turn: r.Turn, Step: r.Step, Digest: r.Digest,
-		Events: r.Events, Calls: r.Calls, Steered: final.spec.Steered, Context: r.Context,
+		Events: r.Events, Calls: r.Calls, Steered: final.spec.Steered, Context: r.Context, Compaction: r.Compaction,
 		Transition: transition(final.spec),
 	}
 	for _, ref := range w.settled {
@@ -171,7 +175,9 @@ func (w *writer) finish(r Record, final *entry) (*Closed, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.state.fold(final, c)
+	if err := w.state.fold(final, c); err != nil {
+		return nil, err
+	}
 	w.log.remember(w.session, w.state)
 	return closed, nil
 }

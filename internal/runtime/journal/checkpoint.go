@@ -20,6 +20,9 @@ func checkpoint(s Session, st *state, ordinal int64, time metav1.MicroTime) (*en
 	for _, sum := range sums {
 		c := totals
 		c.From, c.Turns = sum.from, sum.turns
+		if c.Compacted = sum.whole; sum.whole {
+			c.Conversation = st.conversationBytes()
+		}
 		spec := &Entry{Session: s.Name, Ordinal: ordinal, Time: time, Checkpoint: &c}
 		frame, err := newEntry(spec)
 		if err != nil {
@@ -56,14 +59,18 @@ func starts(ordinal int64) []int64 {
 	return from
 }
 
-// restore returns the content of a checkpoint.
-func restore(e *entry) (change, error) {
+// restore returns the content of a checkpoint. Messages before a later compaction are not read: superseded reports
+// whether these are.
+func restore(e *entry, superseded bool) (change, error) {
 	c := e.spec.Checkpoint
+	if superseded {
+		return change{turns: c.Turns, context: c.Context}, nil
+	}
 	messages, err := decompress(c.Transcript)
 	if err != nil {
 		return change{}, fmt.Errorf("%w: the transcript of the checkpoint at ordinal %d: %w", ErrCorrupt, e.spec.Ordinal, err)
 	}
-	return change{messages: messages, turns: c.Turns, context: c.Context}, nil
+	return change{messages: messages, turns: c.Turns, context: c.Context, whole: c.Compacted}, nil
 }
 
 var errNoRoom = errors.New("too large for its place")

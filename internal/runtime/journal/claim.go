@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Claim records that the holder is about to start a call (DUR-01), unless another process has claimed it before, whose
-// claim it then returns, or the step is closed, which it then returns too. Only the holder of the returned claim may
-// start the call, once. The error is ErrFull, or the error of the store; calling Claim again, with the same holder, is
-// safe.
+// Claim records that the holder is about to start a call (DUR-01), in every host (DUR-04), unless another process has
+// claimed it before, whose claim it then returns, or the step is closed, which it then returns too. Only the holder of
+// the returned claim may start the call, once. The error is ErrFull, or the error of the store; calling Claim again,
+// with the same holder, is safe.
 func (l *Log) Claim(
 	ctx context.Context,
 	s Session,

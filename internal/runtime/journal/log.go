@@ -34,6 +34,11 @@ var (
 	// ErrInvalid is part of a Store's error, beside ErrRefused, when the entry itself is the reason: another entry may
 	// be accepted.
 	ErrInvalid = errors.New("the entry is invalid")
+	// ErrNoStore is part of a Store's error, beside ErrRefused, when this process has no access to the backend of the
+	// Session.
+	ErrNoStore = errors.New("this manager has no access to the store of the Session")
+	// ErrPostgres is part of the error of a Store in PostgreSQL, beside the cause.
+	ErrPostgres = errors.New("in PostgreSQL")
 	// ErrFull means that the journal has no room for the record within the Session's limit. A record marked Closing
 	// never gets it.
 	ErrFull = errors.New("the journal of the Session is full")
@@ -101,6 +106,8 @@ type Record struct {
 	Calls []PlannedCall
 	// Context is the part of the prompts of the Turn's later steps beside the messages; nil for the last step.
 	Context *PinnedContext
+	// Compaction shortens the conversation before the events of the record; nil for none.
+	Compaction *Compaction
 	// Steered are the Turns whose messages, which are among the events, go into this one behind the step.
 	Steered []RecordedTurn
 	// Parts are the ordinals of the settled parts that the record includes.
@@ -133,6 +140,8 @@ type Closed struct {
 	Steered []RecordedTurn
 	// Context is the part of the prompts of the Turn's later steps beside the messages; nil for none.
 	Context *PinnedContext
+	// Compaction shortens the conversation before the events; nil for none.
+	Compaction *Compaction
 	// Settled are the settled parts that the record took in.
 	Settled []SettledRef
 	// Transition is the new progress of the Turn. If its plan has no openedAt, it is the ordinal after this entry.
@@ -150,13 +159,21 @@ type View struct {
 	// NextSequence is the sequence number that the next event will have, from 1 (EVT-02). Events of parts that do not
 	// count have none.
 	NextSequence int64
-	// Messages are the whole transcript.
+	// Messages are the conversation: the whole transcript, or what the newest compaction has left of it, and what came
+	// after that.
 	Messages []event.Message
 	// Turns are the Turns whose first step is closed or whose message was steered into another one, by name. Of several
 	// of one name the first counts.
 	Turns map[string]RecordedTurn
 	// Context is where the journal has the context that it had last; nil for none.
 	Context *ContextRef
+	// Conversation is the size of what prompts are made of: all entries, or what the newest compaction has kept and the
+	// entries since then, in bytes.
+	Conversation int64
+	// Tokens is the number of tokens that the newest model call took, with its response, and Measured the number of
+	// messages up to that. Both are 0 if they are not known, or the conversation was compacted since.
+	Tokens   int64
+	Measured int
 }
 
 // Log gives access to the journals of any number of Sessions on one Store. It is safe for concurrent use.

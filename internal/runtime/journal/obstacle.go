@@ -30,6 +30,10 @@ const (
 // ObstacleOf returns the meaning of a Log's error for its Session; nil for an error that may be transient.
 func ObstacleOf(err error, session string) *Obstacle {
 	switch {
+	case errors.Is(err, ErrNoStore):
+		return &Obstacle{v1alpha1.ReasonStoreUnavailable, fmt.Sprintf(
+			"The journal of Session %q is in a store that this manager is not configured for (%s). Configure the manager "+
+				"for it, or continue in a new Session.", session, causeText(err, ErrNoStore))}
 	case errors.Is(err, ErrFormat):
 		return &Obstacle{v1alpha1.ReasonJournalFormatUnsupported, fmt.Sprintf(
 			"A later version of the manager has written to the journal of Session %q (%s). Upgrade the manager, or "+
@@ -37,29 +41,26 @@ func ObstacleOf(err error, session string) *Obstacle {
 			session, causeText(err, ErrFormat))}
 	case errors.Is(err, ErrCorrupt):
 		return &Obstacle{v1alpha1.ReasonJournalDamaged, fmt.Sprintf(
-			"The journal of Session %q cannot be appended to (%s). Restore its JournalEntries from a backup of etcd, "+
-				"or continue in a new Session.",
+			"The journal of Session %q cannot be appended to (%s). Restore it from a backup of its store, etcd or "+
+				"PostgreSQL, or continue in a new Session.",
 			session, causeText(err, ErrCorrupt))}
 	case errors.Is(err, ErrRefused):
 		return &Obstacle{v1alpha1.ReasonJournalRefused, fmt.Sprintf(
-			"The API server rejects journal entries for Session %q: %s. Remove the cause, such as a "+
-				"ResourceQuota, a policy or a missing permission.",
-			session, causeText(err, ErrRefused))}
+			"%s rejects journal entries for Session %q: %s. Remove the cause, such as %s.",
+			storeOf(err).name, session, causeText(err, ErrRefused), storeOf(err).refusals)}
 	default:
 		return nil
 	}
 }
 
-// NotStored is the obstacle of a Session whose entries the API server has accepted and not stored, or could not accept,
+// NotStored is the obstacle of a Session whose entries the store has accepted and not stored, or could not accept,
 // several times. Only a successful append shows that it is gone.
 func NotStored(err error, session string) *Obstacle {
 	return &Obstacle{
 		v1alpha1.ReasonJournalRefused,
 		fmt.Sprintf(
-			"The API server does not store journal entries for Session %q: %s. Check the load of the API server, and the "+
-				"space and health of etcd.",
-			session,
-			causeText(err, ErrRefused),
+			"%s does not store journal entries for Session %q: %s. Check %s.",
+			storeOf(err).name, session, causeText(err, ErrRefused), storeOf(err).health,
 		),
 	}
 }
@@ -82,4 +83,21 @@ func causeText(err, kind error) string {
 		text = text[at:]
 	}
 	return strings.TrimSuffix(strings.ReplaceAll(text, "\n", ": "), ".")
+}
+
+// wording is how messages name a store, what may make it refuse entries, and what is to be checked if it stores none.
+type wording struct{ name, refusals, health string }
+
+// storeOf returns the wording for the store that an error is from.
+func storeOf(err error) wording {
+	if errors.Is(err, ErrPostgres) {
+		return wording{
+			"PostgreSQL", "a missing permission or a full disk",
+			"the connections, the space and the health of the PostgreSQL server",
+		}
+	}
+	return wording{
+		"The API server", "a ResourceQuota, a policy or a missing permission",
+		"the load of the API server, and the space and health of etcd",
+	}
 }

@@ -43,6 +43,16 @@ func TestWhatKeepsAJournalFromGrowing(t *testing.T) {
 			"(the journal has an entry of an unknown format 9, at ordinal 2). Upgrade the manager",
 			[]time.Duration{5 * time.Minute},
 		},
+		"PostgreSQL": {
+			fmt.Errorf("closing step 1: %w", errors.Join(ErrRefused, ErrPostgres, errors.New("no space"))),
+			v1alpha1.ReasonJournalRefused, `PostgreSQL rejects journal entries for Session "demo"`,
+			[]time.Duration{10 * time.Second},
+		},
+		"no access": {
+			fmt.Errorf("closing step 1: %w", errors.Join(ErrRefused, fmt.Errorf("%w: Postgres", ErrNoStore))),
+			v1alpha1.ReasonStoreUnavailable, "(this manager has no access to the store of the Session: Postgres). Configure",
+			[]time.Duration{5 * time.Minute},
+		},
 		"timeout": {err: errors.New("timeout")},
 		"full":    {err: ErrFull},
 		"none":    {},
@@ -64,5 +74,17 @@ func TestWhatKeepsAJournalFromGrowing(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheWordingOfWhatIsNotStored(t *testing.T) {
+	for want, err := range map[string]error{
+		"The API server does not store journal entries": errors.New("timeout"),
+		"PostgreSQL does not store journal entries":     errors.Join(ErrPostgres, errors.New("timeout")),
+	} {
+		o := NotStored(err, "demo")
+		if !strings.HasPrefix(o.Message, want) || strings.Contains(o.Message, "etcd") == errors.Is(err, ErrPostgres) {
+			t.Error(o.Message)
+		}
 	}
 }

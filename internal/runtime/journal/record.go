@@ -13,7 +13,7 @@ import (
 // of data sorted, an id for each event. So the writer and every later reader count the same bytes, and split cuts
 // between characters. It rejects a record that no reader could read.
 func canonical(r Record) (Record, error) {
-	raw, err := json.Marshal(content{Events: r.Events, Calls: r.Calls, Transition: r.Transition})
+	raw, err := json.Marshal(content{Events: r.Events, Calls: r.Calls, Compaction: r.Compaction, Transition: r.Transition})
 	if err != nil {
 		return r, fmt.Errorf("encoding the record: %w", err)
 	}
@@ -32,13 +32,14 @@ func canonical(r Record) (Record, error) {
 		}
 		ids[call.ID] = true
 	}
-	r.Events, r.Calls, r.Transition = c.Events, c.Calls, c.Transition
+	r.Events, r.Calls, r.Compaction, r.Transition = c.Events, c.Calls, c.Compaction, c.Transition
 	return r, nil
 }
 
 type content struct {
 	Events     []event.Event         `json:"events,omitempty"`
 	Calls      []PlannedCall         `json:"calls,omitempty"`
+	Compaction *Compaction           `json:"compaction,omitempty"`
 	Transition v1alpha1.TurnProgress `json:"transition"`
 }
 
@@ -88,6 +89,8 @@ func assemble(final *Entry, parts []*entry) (*Closed, error) {
 		Digest:  final.Digest,
 		Steered: final.Steered,
 		Context: final.Context,
+
+		Compaction: final.Compaction,
 	}
 	if final.Turn == nil || final.Transition == nil {
 		return nil, fmt.Errorf("%w: the final entry at ordinal %d has no turn or no transition", ErrCorrupt, final.Ordinal)

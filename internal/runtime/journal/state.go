@@ -18,6 +18,13 @@ type state struct {
 
 	messages []event.Message
 	since    []int64 // since[i] is the first ordinal of the block that messages[i] was read with
+	// compacted is the first ordinal of the block with the newest compaction, 0 for none; conversation is the number of
+	// bytes since then, with what the compaction has kept.
+	compacted, conversation int64
+	// tokens is the number of tokens of the newest model call, with its response, and measured the number of messages up
+	// to that; both are 0 if it is not known.
+	tokens   int64
+	measured int
 
 	began []beginning
 	turns map[string]RecordedTurn
@@ -41,6 +48,11 @@ type change struct {
 	messages []event.Message
 	turns    []RecordedTurn
 	context  *ContextRef
+	// tokens is the number of tokens of the step's model call, with its response; 0 if it is not known.
+	tokens int64
+	// compaction is that of the entry; whole reports whether the messages of a checkpoint are the whole conversation.
+	compaction *Compaction
+	whole      bool
 }
 
 func newState() *state {
@@ -53,7 +65,10 @@ func changeOf(closed *Closed) (change, error) {
 	if err != nil {
 		return change{}, fmt.Errorf("%w: the step that the entry at ordinal %d closes: %w", ErrCorrupt, closed.Ordinal, err)
 	}
-	c := change{events: int64(len(closed.Events)), messages: messages}
+	c := change{
+		events: int64(len(closed.Events)), messages: messages, compaction: closed.Compaction,
+		tokens: event.TokensOf(closed.Events),
+	}
 	if closed.Digest != "" {
 		c.turns = []RecordedTurn{{Name: closed.Turn.Name, UID: closed.Turn.UID, Digest: closed.Digest}}
 	}
@@ -71,22 +86,34 @@ func changeOf(closed *Closed) (change, error) {
 }
 
 // fold adds the entry after the head. Any other entry changes nothing: another goroutine has folded it.
-func (st *state) fold(e *entry, c change) {
+func (st *state) fold(e *entry, c change) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if e.spec.Ordinal != st.head+1 {
-		return
+		return nil
+	}
+	if err := st.compact(e.spec.Ordinal, c.compaction); err != nil {
+		return err
 	}
 	st.add(e.spec.Ordinal, e.spec.Ordinal, c)
 	st.head = e.spec.Ordinal
 	st.size += e.size
 	st.events += c.events
+	st.conversation += e.size
+	return nil
 }
 
 // block adds the content of a checkpoint to a state that is not shared yet.
 func (st *state) block(checkpoint *entry, c change) {
-	at := checkpoint.spec.Ordinal
-	st.add(checkpoint.spec.Checkpoint.From, at-1, c)
+	at, summary := checkpoint.spec.Ordinal, checkpoint.spec.Checkpoint
+	if c.whole {
+		st.replace(summary.From, nil)
+		st.conversation = summary.Conversation
+	} else {
+		st.conversation += summary.Bytes - st.size
+	}
+	st.add(summary.From, at-1, c)
+	st.conversation += checkpoint.size
 	st.head = at
 	st.size = checkpoint.spec.Checkpoint.Bytes + checkpoint.size
 	st.events = checkpoint.spec.Checkpoint.Events
@@ -97,6 +124,9 @@ func (st *state) add(first, last int64, c change) {
 		st.messages = append(st.messages, m)
 		st.since = append(st.since, first)
 		st.memory += weigh(m)
+	}
+	if c.tokens > 0 {
+		st.tokens, st.measured = c.tokens, len(st.messages)
 	}
 	for _, t := range c.turns {
 		st.began = append(st.began, beginning{turn: t, first: first, last: last})
@@ -144,7 +174,7 @@ func (st *state) view() *View {
 	n := len(st.messages)
 	return &View{
 		Head: st.head, Bytes: st.size, NextSequence: st.events + 1, Messages: st.messages[:n:n], Turns: st.turns,
-		Context: st.context,
+		Context: st.context, Conversation: st.conversation, Tokens: st.tokens, Measured: st.measured,
 	}
 }
 
@@ -153,6 +183,7 @@ type sum struct {
 	from     int64
 	messages []event.Message
 	turns    []RecordedTurn
+	whole    bool
 }
 
 // totals returns the totals that every checkpoint after the head has, and sums the contents from each of the given
@@ -162,7 +193,7 @@ func (st *state) sums(from []int64) (Checkpoint, []sum) {
 	defer st.mu.Unlock()
 	sums := make([]sum, 0, len(from))
 	for _, ordinal := range from {
-		s := sum{from: ordinal}
+		s := sum{from: ordinal, whole: st.compacted >= ordinal}
 		n := len(st.messages)
 		first := n
 		for first > 0 && st.since[first-1] >= ordinal {

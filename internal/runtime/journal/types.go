@@ -10,6 +10,8 @@ type (
 	Entry = format.Entry
 	// PinnedContext is the part of a Turn's prompts beside the messages.
 	PinnedContext = format.PinnedContext
+	// Compaction shortens the conversation that later prompts are made of.
+	Compaction = format.Compaction
 	// ContextRef is where a journal has the context that it had last.
 	ContextRef = format.ContextRef
 	// PlannedCall holds the large fields of a tool call that a reason step planned.

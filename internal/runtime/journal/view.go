@@ -96,8 +96,7 @@ func (l *Log) fold(ctx context.Context, s Session, st *state, e *entry) error {
 			return err
 		}
 	}
-	st.fold(e, c)
-	return nil
+	return st.fold(e, c)
 }
 
 // closed is the step that a final entry closes.
@@ -211,8 +210,10 @@ func (r *coldRead) blocks(ctx context.Context, st *state, ordinal int64) error {
 		}
 		at = next
 	}
-	for _, e := range slices.Backward(chain) {
-		if err := r.block(ctx, st, e); err != nil {
+	// The conversation begins with the newest checkpoint that has a compaction.
+	begins := slices.IndexFunc(chain, func(e *entry) bool { return e.spec.Checkpoint.Compacted })
+	for i, e := range slices.Backward(chain) {
+		if err := r.block(ctx, st, e, begins >= 0 && i > begins); err != nil {
 			return err
 		}
 	}
@@ -231,10 +232,10 @@ func before(e *entry) (int64, error) {
 	return from - 1, nil
 }
 
-func (r *coldRead) block(ctx context.Context, st *state, e *entry) error {
+func (r *coldRead) block(ctx context.Context, st *state, e *entry, superseded bool) error {
 	at := e.spec.Ordinal
 	if e.spec.Checkpoint.From < at {
-		c, err := restore(e)
+		c, err := restore(e, superseded)
 		if err != nil {
 			return err
 		}

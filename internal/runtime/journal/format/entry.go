@@ -54,6 +54,8 @@ type Entry struct {
 	// Context is the part of the Turn's prompts beside the messages, in the entry of a model call that is not the Turn's
 	// last one.
 	Context *PinnedContext `json:"context,omitempty"`
+	// Compaction replaces older messages of the conversation. Only a final entry has one.
+	Compaction *Compaction `json:"compaction,omitempty"`
 	// Transition is the new progress of the Turn. Only a final entry has one.
 	Transition *v1alpha1.TurnProgress `json:"transition,omitempty"`
 	// Checkpoint summarizes the earlier entries.
@@ -98,6 +100,19 @@ type PinnedContext struct {
 	Digest string `json:"digest"`
 	// Content is absent if it is the one that the journal had before.
 	Content []byte `json:"content,omitempty"`
+}
+
+// Compaction shortens the conversation that later prompts are made of (LLM-08). The entries before it stay as they are.
+// It counts for the messages before those of its own entry.
+type Compaction struct {
+	// KeptFrom is the id of the first message that is kept; empty if none is.
+	KeptFrom string `json:"keptFrom,omitempty"`
+	// Pinned is the id of an older message that is kept as well: that of the open Turn. Empty for none.
+	Pinned string `json:"pinned,omitempty"`
+	// MaskedBefore is the id of a message: the tool results before it are replaced by a short note. Empty for none.
+	MaskedBefore string `json:"maskedBefore,omitempty"`
+	// Summary stands for the messages before KeptFrom; nil if they are left out without one, or if all are kept.
+	Summary *event.Message `json:"summary,omitempty"`
 }
 
 // ContextRef is where a journal has the context that it had last.
@@ -151,7 +166,7 @@ type SettledCall struct {
 	Source types.UID `json:"source,omitempty"`
 	// Result of the call.
 	Result *string `json:"result,omitempty"`
-	// Error of the call.
+	// Error of the call, or why the decision is to reject it.
 	Error *string `json:"error,omitempty"`
 	// Decision about the call.
 	Decision v1alpha1.Decision `json:"decision,omitempty"`
@@ -175,6 +190,8 @@ type SettledCall struct {
 	Original string `json:"original,omitempty"`
 	// SubAgent has the totals of the sub-agent that the call ran as.
 	SubAgent *v1alpha1.SubAgentTotals `json:"subAgent,omitempty"`
+	// Payment that was made for the call.
+	Payment *event.Payment `json:"payment,omitempty"`
 	// Asked is what the tool has asked. The part is not the outcome of the call then.
 	Asked *AskedInput `json:"asked,omitempty"`
 	// Answered is the answer to a question of the tool. The part is not the outcome of the call then.
@@ -235,4 +252,9 @@ type Checkpoint struct {
 	Turns []RecordedTurn `json:"turns,omitempty"`
 	// Context is where the journal before the checkpoint has the context that it had last.
 	Context *ContextRef `json:"context,omitempty"`
+	// Compacted reports whether a compaction is among the summarized entries. The messages are the whole conversation
+	// then: none before them counts.
+	Compacted bool `json:"compacted,omitempty"`
+	// Conversation is the number of bytes before the checkpoint that the conversation takes; 0 for all of them.
+	Conversation int64 `json:"conversation,omitempty"`
 }

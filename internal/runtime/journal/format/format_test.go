@@ -40,6 +40,8 @@ func fill(v reflect.Value, random *rand.Rand) {
 		v.SetUint(uint64(random.IntN(256)))
 	case reflect.Bool:
 		v.SetBool(true)
+	case reflect.Interface:
+		v.Set(reflect.ValueOf(fmt.Sprintf("value-%d", random.Int32())))
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem(), random)

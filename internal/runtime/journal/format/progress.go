@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 )
 
 // The progress of a Turn as formats 1 and 2 store it. These types never change: a field of Turn.status that journals
@@ -20,6 +21,7 @@ type (
 		Model         string     `json:"model,omitempty"`
 		ModelNotFound string     `json:"modelNotFound,omitempty"`
 		Controls      *controls  `json:"controls,omitempty"`
+		Users         string     `json:"users,omitempty"`
 		ToolCalls     []toolCall `json:"toolCalls,omitempty"`
 		Summary       *summary   `json:"summary,omitempty"`
 		Recovered     string     `json:"recovered,omitempty"`
@@ -36,6 +38,7 @@ type (
 		Model      string            `json:"model,omitempty"`
 		NotBefore  *metav1.MicroTime `json:"notBefore,omitempty"`
 		StopReason string            `json:"stopReason,omitempty"`
+		Compacted  string            `json:"compacted,omitempty"`
 		// PreviousResponseID was written by builds before 2026-11-23. No build has used it.
 		PreviousResponseID string `json:"previousResponseID,omitempty"`
 	}
@@ -90,6 +93,7 @@ type (
 		ModelCalls         int32             `json:"modelCalls,omitempty"`
 		Cost               []cost            `json:"cost,omitempty"`
 		UnpricedModelCalls int32             `json:"unpricedModelCalls,omitempty"`
+		Payments           []cost            `json:"payments,omitempty"`
 		SubAgents          *subAgents        `json:"subAgents,omitempty"`
 		ToolCalls          int32             `json:"toolCalls,omitempty"`
 		SettledToolCalls   int32             `json:"settledToolCalls,omitempty"`
@@ -98,6 +102,7 @@ type (
 		StartedAt          *metav1.MicroTime `json:"startedAt,omitempty"`
 		FinishedAt         *metav1.MicroTime `json:"finishedAt,omitempty"`
 		TimeToFirstToken   *metav1.Duration  `json:"firstToken,omitempty"`
+		Compactions        int32             `json:"compactions,omitempty"`
 	}
 
 	subAgent struct {
@@ -111,6 +116,7 @@ type (
 		ModelCalls         int32  `json:"modelCalls,omitempty"`
 		Cost               []cost `json:"cost,omitempty"`
 		UnpricedModelCalls int32  `json:"unpricedModelCalls,omitempty"`
+		Payments           []cost `json:"payments,omitempty"`
 	}
 
 	subAgents struct {
@@ -143,7 +149,7 @@ func progressFrom(p *v1alpha1.TurnProgress) *progress {
 	}
 	stored := &progress{
 		Phase: string(p.Phase), Iteration: p.Iteration, Model: p.Model, ModelNotFound: p.ModelNotFound,
-		Recovered: string(p.Recovered), Output: p.Output,
+		Recovered: string(p.Recovered), Output: p.Output, Users: string(p.Users),
 		WaitsFor: each(p.WaitsFor, func(w v1alpha1.TurnWait) turnWait {
 			return turnWait{Type: string(w.Type), Reason: w.Reason, Until: w.Until, Message: w.Message}
 		}),
@@ -155,6 +161,7 @@ func progressFrom(p *v1alpha1.TurnProgress) *progress {
 			Step: p.Plan.Step, Phase: string(p.Plan.Phase), OpenedAt: p.Plan.OpenedAtOrdinal,
 			Locale: p.Plan.Locale, Attempt: p.Plan.Attempt,
 			Model: p.Plan.Model, NotBefore: p.Plan.NotBefore, StopReason: string(p.Plan.StopReason),
+			Compacted: string(p.Plan.Compacted),
 		}
 	}
 	if p.Controls != nil {
@@ -178,7 +185,7 @@ func (p *progress) progress() *v1alpha1.TurnProgress {
 	}
 	read := &v1alpha1.TurnProgress{
 		Phase: v1alpha1.TurnPhase(p.Phase), Iteration: p.Iteration, Model: p.Model, ModelNotFound: p.ModelNotFound,
-		Recovered: v1alpha1.TurnRecovery(p.Recovered), Output: p.Output,
+		Recovered: v1alpha1.TurnRecovery(p.Recovered), Output: p.Output, Users: v1alpha1.TurnUsers(p.Users),
 		WaitsFor: each(p.WaitsFor, func(w turnWait) v1alpha1.TurnWait {
 			return v1alpha1.TurnWait{Type: v1alpha1.WaitType(w.Type), Reason: w.Reason, Until: w.Until, Message: w.Message}
 		}),
@@ -190,6 +197,7 @@ func (p *progress) progress() *v1alpha1.TurnProgress {
 			Step: p.Plan.Step, Phase: v1alpha1.PlanPhase(p.Plan.Phase), OpenedAtOrdinal: p.Plan.OpenedAt,
 			Locale: p.Plan.Locale, Attempt: p.Plan.Attempt,
 			Model: p.Plan.Model, NotBefore: p.Plan.NotBefore, StopReason: v1alpha1.StopReason(p.Plan.StopReason),
+			Compacted: v1alpha1.CompactionTrigger(p.Plan.Compacted),
 		}
 	}
 	if p.Controls != nil {
@@ -243,7 +251,8 @@ func summaryFrom(s *v1alpha1.TurnSummary) *summary {
 		Usage: usage(s.Usage), ModelCalls: s.ModelCalls, UnpricedModelCalls: s.UnpricedModelCalls, ToolCalls: s.ToolCalls,
 		SettledToolCalls: s.SettledToolCalls, FailedToolCalls: s.FailedToolCalls, Calls: s.Calls,
 		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, TimeToFirstToken: s.TimeToFirstToken,
-		Cost: each(s.Cost, func(c v1alpha1.Cost) cost { return cost(c) }), SubAgents: subAgentsFrom(s.SubAgents),
+		Cost: costsFrom(s.Cost), Payments: costsFrom(s.Payments), SubAgents: subAgentsFrom(s.SubAgents),
+		Compactions: s.Compactions,
 	}
 }
 
@@ -255,8 +264,29 @@ func (s *summary) summary() *v1alpha1.TurnSummary {
 		Usage: v1alpha1.Usage(s.Usage), ModelCalls: s.ModelCalls, UnpricedModelCalls: s.UnpricedModelCalls,
 		ToolCalls: s.ToolCalls, SettledToolCalls: s.SettledToolCalls, FailedToolCalls: s.FailedToolCalls, Calls: s.Calls,
 		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, TimeToFirstToken: s.TimeToFirstToken,
-		Cost: each(s.Cost, func(c cost) v1alpha1.Cost { return v1alpha1.Cost(c) }), SubAgents: s.SubAgents.summary(),
+		Cost: costsOf(s.Cost), Payments: costsOf(s.Payments), SubAgents: s.SubAgents.summary(),
+		Compactions: s.Compactions,
 	}
+}
+
+func costsFrom(costs []v1alpha1.Cost) []cost {
+	return each(costs, func(c v1alpha1.Cost) cost { return cost(c) })
+}
+
+func costsOf(costs []cost) []v1alpha1.Cost {
+	return each(costs, func(c cost) v1alpha1.Cost { return v1alpha1.Cost(c) })
+}
+
+// payment is an event.Payment as formats 1 and 2 store it.
+type payment struct {
+	State       string `json:"state"`
+	Amount      string `json:"amount"`
+	Currency    string `json:"currency"`
+	Rail        string `json:"rail"`
+	Network     string `json:"network"`
+	Asset       string `json:"asset"`
+	Payee       string `json:"payee"`
+	Transaction string `json:"transaction,omitempty"`
 }
 
 // settledCall is a SettledCall as formats 1 and 2 store it.
@@ -276,6 +306,7 @@ type settledCall struct {
 	Hooks      []hookRun         `json:"hooks,omitempty"`
 	Original   string            `json:"original,omitempty"`
 	SubAgent   *subAgentTotals   `json:"subAgent,omitempty"`
+	Payment    *payment          `json:"payment,omitempty"`
 	Asked      *askedInput       `json:"asked,omitempty"`
 	Answered   *answeredInput    `json:"answered,omitempty"`
 }
@@ -285,7 +316,8 @@ func settledFrom(c SettledCall) settledCall {
 		ID: c.ID, Source: c.Source, Result: c.Result, Error: c.Error, Decision: string(c.Decision), By: c.By,
 		State: string(c.State), Reason: c.Reason, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, Image: c.Image,
 		PodUID: c.PodUID, Hooks: each(c.Hooks, hookRunFrom), Original: c.Original,
-		SubAgent: totalsFrom(c.SubAgent), Asked: askedFrom(c.Asked), Answered: answeredFrom(c.Answered),
+		SubAgent: totalsFrom(c.SubAgent), Payment: (*payment)(c.Payment), Asked: askedFrom(c.Asked),
+		Answered: answeredFrom(c.Answered),
 	}
 }
 
@@ -294,7 +326,8 @@ func (c settledCall) call() SettledCall {
 		ID: c.ID, Source: c.Source, Result: c.Result, Error: c.Error, Decision: v1alpha1.Decision(c.Decision), By: c.By,
 		State: v1alpha1.ToolCallState(c.State), Reason: c.Reason, StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
 		Image: c.Image, PodUID: c.PodUID, Hooks: each(c.Hooks, hookRun.run), Original: c.Original,
-		SubAgent: c.SubAgent.totals(), Asked: c.Asked.asked(), Answered: c.Answered.answered(),
+		SubAgent: c.SubAgent.totals(), Payment: (*event.Payment)(c.Payment), Asked: c.Asked.asked(),
+		Answered: c.Answered.answered(),
 	}
 }
 
@@ -335,6 +368,9 @@ type checkpoint struct {
 	Transcript []byte         `json:"transcript,omitempty"`
 	Turns      []recordedTurn `json:"turns,omitempty"`
 	Context    *contextRef    `json:"context,omitempty"`
+
+	Compacted    bool  `json:"compacted,omitempty"`
+	Conversation int64 `json:"conversation,omitempty"`
 }
 
 func checkpointFrom(c *Checkpoint) *checkpoint {
@@ -343,7 +379,7 @@ func checkpointFrom(c *Checkpoint) *checkpoint {
 	}
 	return &checkpoint{
 		From: c.From, Events: c.Events, Bytes: c.Bytes, Transcript: c.Transcript, Turns: each(c.Turns, turnFrom),
-		Context: (*contextRef)(c.Context),
+		Context: (*contextRef)(c.Context), Compacted: c.Compacted, Conversation: c.Conversation,
 	}
 }
 
@@ -353,7 +389,7 @@ func (c *checkpoint) checkpoint() *Checkpoint {
 	}
 	return &Checkpoint{
 		From: c.From, Events: c.Events, Bytes: c.Bytes, Transcript: c.Transcript, Turns: each(c.Turns, recordedTurn.turn),
-		Context: (*ContextRef)(c.Context),
+		Context: (*ContextRef)(c.Context), Compacted: c.Compacted, Conversation: c.Conversation,
 	}
 }
 

@@ -40,7 +40,7 @@ func totalsFrom(t *v1alpha1.SubAgentTotals) *subAgentTotals {
 	}
 	return &subAgentTotals{
 		Usage: usage(t.Usage), ModelCalls: t.ModelCalls, UnpricedModelCalls: t.UnpricedModelCalls,
-		Cost: each(t.Cost, func(c v1alpha1.Cost) cost { return cost(c) }),
+		Cost: costsFrom(t.Cost), Payments: costsFrom(t.Payments),
 	}
 }
 
@@ -50,6 +50,6 @@ func (t *subAgentTotals) totals() *v1alpha1.SubAgentTotals {
 	}
 	return &v1alpha1.SubAgentTotals{
 		Usage: v1alpha1.Usage(t.Usage), ModelCalls: t.ModelCalls, UnpricedModelCalls: t.UnpricedModelCalls,
-		Cost: each(t.Cost, func(c cost) v1alpha1.Cost { return v1alpha1.Cost(c) }),
+		Cost: costsOf(t.Cost), Payments: costsOf(t.Payments),
 	}
 }

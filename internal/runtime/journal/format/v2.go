@@ -29,6 +29,7 @@ type v2 struct {
 	Response   *hookedPart    `json:"response,omitempty"`
 	Ended      *hookedEnd     `json:"ended,omitempty"`
 	Context    *pinnedContext `json:"context,omitempty"`
+	Compaction *compaction    `json:"compaction,omitempty"`
 	Transition *progress      `json:"transition,omitempty"`
 	Checkpoint *checkpoint    `json:"checkpoint,omitempty"`
 }
@@ -58,7 +59,7 @@ func encodeV2(e *Entry) ([]byte, error) {
 		Parts: e.Parts, Digest: e.Digest, Calls: each(e.Calls, plannedFrom), Steered: each(e.Steered, turnFrom),
 		Claimed: (*claimedCall)(e.Claimed), Outcomes: each(e.Outcomes, settledFrom), Partial: partialFrom(e.Partial),
 		Prompt: promptFrom(e.Prompt), Response: (*hookedPart)(e.Response), Ended: endFrom(e.Ended),
-		Context: (*pinnedContext)(e.Context), Transition: progressFrom(e.Transition),
+		Context: (*pinnedContext)(e.Context), Compaction: (*compaction)(e.Compaction), Transition: progressFrom(e.Transition),
 		Checkpoint: checkpointFrom(e.Checkpoint),
 	}
 	if e.Settled != nil {
@@ -98,6 +99,7 @@ func decodeV2(payload []byte, e *Entry) error {
 	e.Prompt, e.Response = p.Prompt.prompt(), (*HookedResponse)(p.Response)
 	e.Ended = p.Ended.end()
 	e.Context = (*PinnedContext)(p.Context)
+	e.Compaction = (*Compaction)(p.Compaction)
 	e.Transition, e.Checkpoint = p.Transition.progress(), p.Checkpoint.checkpoint()
 	c := codecOf(e)
 	for _, v := range p.Events {

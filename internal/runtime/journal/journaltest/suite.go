@@ -41,6 +41,8 @@ func Run(t *testing.T, newStore func(t *testing.T) journal.Store) {
 		{"ATranscriptTooLargeForACheckpointIsRead", incompressible},
 		{"AContextIsReadBehindCheckpoints", contextIsRead},
 		{"TheLargestContextFits", largestContext},
+		{"ACompactedConversationIsReadBack", compacted},
+		{"ACompactionOfOtherMessagesIsDamage", compactsOthers},
 		{"OutcomeOfATurnIsFoundByName", outcomeByName},
 		{"AFullLogTakesOnlyClosingRecords", fullLog},
 		{"TheManagerBoundsJournals", managerBounds},
