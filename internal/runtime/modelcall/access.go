@@ -104,7 +104,10 @@ func keyOf(
 	}
 	raw, ok := secret.Data[ref.Key]
 	key = strings.TrimRight(string(raw), "\r\n")
-	switch {
+	switch _, connection := secret.Labels[v1alpha1.LabelConnection]; {
+	case connection:
+		return "", v1alpha1.ReasonSecretUnusable,
+			fmt.Sprintf("Secret %q is the connection of a user, and no API key: use another Secret", ref.Name)
 	case !ok:
 		return "", v1alpha1.ReasonSecretKeyMissing, credential.KeyMissing(namespace, ref, credential.OfModel)
 	case key == "", len(key) > maxKeyBytes, strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }):

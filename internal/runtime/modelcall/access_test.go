@@ -65,6 +65,7 @@ func (b *bench) using(use func(model.Access)) {
 	}
 }
 
+// Rules: MODEL-01.
 func TestTheKeyIsReadAtEveryCallAndTheClientReachesTheProviderOnly(t *testing.T) {
 	s, other := site.New(t, site.Fine), site.New(t, site.Fine)
 	b := newBench(t).reaching(s)

@@ -29,8 +29,9 @@ const (
 // Call calls the Models of a Request until one responds: each with its retries, and the next one if the previous one
 // could not serve the request. It returns all called Models in order, at least one; at most the last one has responded.
 // After an error nothing is decided, and the caller calls again: after a *Backoff with it as Earlier; after a
-// *model.KeyError, that of the first Model, when one of the Models may have its API key. Any other error is not about a
-// Model.
+// *model.KeyError, that of the first Model, when one of the Models may have its API key; after a *budget.Refusal when
+// the Budget may have room, and after one with reason BudgetNeedsPrice when the Models may have changed. Any other
+// error is not about a Model.
 func (c *Caller) Call(ctx context.Context, r Request) ([]Result, error) {
 	if len(r.Models) == 0 {
 		now := c.Clock()
@@ -60,6 +61,9 @@ func (c *Caller) Call(ctx context.Context, r Request) ([]Result, error) {
 	}
 	if keyless := withoutKey(all); keyless != nil {
 		return nil, keyless
+	}
+	if unpriced := withoutPrice(all); unpriced != nil {
+		return nil, unpriced
 	}
 	return all, nil
 }
@@ -179,11 +183,17 @@ func (c *Caller) try(
 		}
 		return nil, nil, err
 	}
-	access.HTTP = traced(access.HTTP, m, traceParent)
+	charge := &charge{}
+	access.HTTP = charge.observe(traced(access.HTTP, m, traceParent))
 	driver, failure := c.Models.Driver(m, access)
 	if failure != nil {
 		return nil, failure, nil
 	}
+	if failure, err := c.reserve(ctx, r, m, content, charge); failure != nil || err != nil {
+		return nil, failure, err
+	}
+	defer func() { charge.settle(response, failure) }()
+	ctx = charge.watch(ctx)
 	if m.Spec.Recovery != v1alpha1.ModelRecoveryFinalize {
 		response, failure = c.call(ctx, driver, m, content)
 		return response, failure, nil

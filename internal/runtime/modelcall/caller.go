@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/budget"
+	"github.com/capstan-dev/capstan/internal/runtime/budget/keeper"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -43,6 +45,8 @@ type Options struct {
 	// CallLimit is the longest that one model call may take as a whole; 0 for no limit. A call that takes longer loses
 	// its slot, and is not repeated.
 	CallLimit time.Duration
+	// Budgets reserve the cost of each attempt. Nil: nothing is limited.
+	Budgets *keeper.Keeper
 	// Pause waits before a Model is called again, and returns early when the context ends. Default: it waits in real
 	// time.
 	Pause func(ctx context.Context, d time.Duration) error
@@ -71,6 +75,10 @@ type Request struct {
 	Namespace string
 	// Models may be called, in this order. Without one the result is a failure.
 	Models []*v1alpha1.Model
+	// Payer is what the attempts are charged to. It is required if there are Budgets.
+	Payer budget.Payer
+	// OnLowBudget is called for each Budget with a low balance under which an attempt begins. It may be nil.
+	OnLowBudget func(name string)
 	// Read returns a Model with all its texts, of which a cache may have left out some.
 	Read func(ctx context.Context, m *v1alpha1.Model) (*v1alpha1.Model, error)
 	// Record begins to record the streaming response to one attempt, which has this ID; abandon ends the attempt. It is

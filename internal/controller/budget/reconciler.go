@@ -1,0 +1,233 @@
+package budget
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
+	"github.com/capstan-dev/capstan/internal/controller/notice"
+	"github.com/capstan-dev/capstan/internal/controller/pacing"
+	"github.com/capstan-dev/capstan/internal/controller/wake"
+	"github.com/capstan-dev/capstan/internal/runtime/budget"
+	"github.com/capstan-dev/capstan/internal/runtime/budget/keeper"
+	"github.com/capstan-dev/capstan/internal/runtime/queue"
+)
+
+// Reconciler keeps the status of Budgets up to date between model calls.
+type Reconciler struct {
+	// Client reads from the cache.
+	Client client.Client
+	// Keeper writes all changes.
+	Keeper *keeper.Keeper
+	// Clock returns the current time.
+	Clock func() time.Time
+	// Wakes enqueues Budgets after the clock has jumped.
+	Wakes *wake.Source
+	// Notices records an Event when a Budget is exhausted. Nil records none.
+	Notices *notice.Recorder
+
+	left leftovers
+}
+
+// +kubebuilder:rbac:groups=capstan.dev,resources=budgets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=capstan.dev,resources=budgets/status,verbs=patch
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if err := mgr.Add(flusher{r.Keeper}); err != nil {
+		return fmt.Errorf("adding the writer of Budgets: %w", err)
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("budget").
+		For(&v1alpha1.Budget{}).
+		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofTurn), builder.WithPredicates(movedOn())).
+		WatchesRawSource(r.Wakes).
+		WithOptions(pacing.Options(1)).
+		Complete(r)
+}
+
+// Reconcile learns the current version of a Budget, counts reservations in full whose outcome nobody knows any more,
+// and writes the status if the spec or the window has changed.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	b := &v1alpha1.Budget{}
+	if err := r.Client.Get(ctx, req.NamespacedName, b); err != nil {
+		if client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, fmt.Errorf("reading the Budget: %w", err)
+		}
+		r.Keeper.Gone(req.NamespacedName, "")
+		r.left.set(req.NamespacedName, nil)
+		return ctrl.Result{}, nil
+	}
+	r.Keeper.Gone(req.NamespacedName, b.UID)
+	r.Keeper.Observe(b)
+	if err := r.forfeit(ctx, b); err != nil {
+		return ctrl.Result{}, err
+	}
+	now := r.Clock()
+	r.notify(b, now)
+	if outdated(b, now) {
+		r.Keeper.Refresh(b)
+		return ctrl.Result{}, nil
+	}
+	if end := b.Status.WindowEnd; end != nil && used(b) {
+		return ctrl.Result{RequeueAfter: max(end.Sub(now), time.Millisecond)}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// outdated reports whether the status is about an earlier spec, or about an earlier window in which something was
+// spent.
+func outdated(b *v1alpha1.Budget, now time.Time) bool {
+	end := b.Status.WindowEnd
+	return b.Status.ObservedGeneration != b.Generation || end != nil && !now.Before(end.Time) && used(b)
+}
+
+// used reports whether the end of the window changes the balance of the Budget. An unused one is not written.
+func used(b *v1alpha1.Budget) bool {
+	s := &b.Status
+	return s.Spent != "" && s.Spent != "0" || s.Reserved != "" && s.Reserved != "0" ||
+		meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionExhausted)
+}
+
+// forfeit counts reservations of earlier processes in full whose Turns have moved on, and watches those of the others.
+func (r *Reconciler) forfeit(ctx context.Context, b *v1alpha1.Budget) error {
+	var open []types.UID
+	for _, key := range r.Keeper.Foreign(b) {
+		moved, err := r.hasMovedOn(ctx, b.Namespace, key)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			open = append(open, key.Turn)
+			continue
+		}
+		forfeits.Inc()
+		r.Keeper.Forfeit(b, key)
+	}
+	r.left.set(client.ObjectKeyFromObject(b), open)
+	return nil
+}
+
+// hasMovedOn reports whether the step of a reservation is not the open step of its Turn any more.
+func (r *Reconciler) hasMovedOn(ctx context.Context, namespace string, key budget.Key) (bool, error) {
+	var turns v1alpha1.TurnList
+	err := r.Client.List(ctx, &turns, client.InNamespace(namespace),
+		client.MatchingFields{fieldindex.UID: string(key.Turn)}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return false, fmt.Errorf("finding the Turn of a reservation: %w", err)
+	}
+	for i := range turns.Items {
+		turn := &turns.Items[i]
+		return queue.Finished(turn) || turn.Status.Plan != nil && turn.Status.Plan.Step != key.Step, nil
+	}
+	return true, nil
+}
+
+// noticeAge is how old an exhaustion may be that an Event is recorded about: a new process records none about old ones.
+const noticeAge = time.Minute
+
+// notify records an Event about a Budget that was exhausted just now.
+func (r *Reconciler) notify(b *v1alpha1.Budget, now time.Time) {
+	c := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionExhausted)
+	if c == nil || c.Status != metav1.ConditionTrue || now.Sub(c.LastTransitionTime.Time) > noticeAge {
+		return
+	}
+	r.Notices.Record(b, notice.Notice{
+		Warning: true, Reason: v1alpha1.ReasonBudgetExhausted, Action: "Reserve", Message: c.Message,
+	})
+}
+
+// ofTurn wakes the Budgets with reservations of an earlier process for the Turn.
+func (r *Reconciler) ofTurn(_ context.Context, object client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, key := range r.left.of(object.GetUID()) {
+		requests = append(requests, reconcile.Request{NamespacedName: key})
+	}
+	return requests
+}
+
+// movedOn passes the changes of Turns after which another step is open, or none.
+func movedOn() predicate.Predicate {
+	step := func(t *v1alpha1.Turn) int32 {
+		if t.Status.Plan == nil {
+			return 0
+		}
+		return t.Status.Plan.Step
+	}
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, okBefore := e.ObjectOld.(*v1alpha1.Turn)
+			after, okAfter := e.ObjectNew.(*v1alpha1.Turn)
+			return okBefore && okAfter && (step(before) != step(after) || queue.Finished(before) != queue.Finished(after) ||
+				before.UID != after.UID)
+		},
+	}
+}
+
+// leftovers are the Turns with open reservations of earlier processes, by Budget.
+type leftovers struct {
+	mu      sync.Mutex
+	budgets map[types.NamespacedName][]types.UID
+}
+
+// set sets the Turns of a Budget.
+func (l *leftovers) set(key types.NamespacedName, turns []types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.budgets == nil {
+		l.budgets = map[types.NamespacedName][]types.UID{}
+	}
+	if len(turns) == 0 {
+		delete(l.budgets, key)
+		return
+	}
+	l.budgets[key] = turns
+}
+
+// of returns the Budgets of a Turn.
+func (l *leftovers) of(turn types.UID) []types.NamespacedName {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var keys []types.NamespacedName
+	for key, turns := range l.budgets {
+		for _, uid := range turns {
+			if uid == turn {
+				keys = append(keys, key)
+				break
+			}
+		}
+	}
+	return keys
+}
+
+// flushLimit is how long the manager waits at its end until settlements are stored. What is not counts in full.
+const flushLimit = 5 * time.Second
+
+// flusher stores the last settlements when the manager ends.
+type flusher struct{ keeper *keeper.Keeper }
+
+// Start implements manager.Runnable.
+func (f flusher) Start(ctx context.Context) error {
+	<-ctx.Done()
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushLimit)
+	defer cancel()
+	if err := f.keeper.Flush(limited); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to store the last settlements of Budgets; they count in full")
+	}
+	return nil
+}

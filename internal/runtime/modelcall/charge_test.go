@@ -1,0 +1,157 @@
+package modelcall
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/budget"
+	"github.com/capstan-dev/capstan/internal/runtime/budget/keeper"
+	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+)
+
+// limitedTo puts the bench under a Budget of tokens, of which each call needs 1500.
+func (b *bench) limitedTo(limit v1alpha1.BudgetLimit) *keeper.Memory {
+	store := &keeper.Memory{}
+	b.Budgets = keeper.New(store, b.Clock)
+	b.Budgets.Observe(store.Apply(&v1alpha1.Budget{
+		ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "ns", UID: "b", Generation: 1},
+		Spec:       v1alpha1.BudgetSpec{Unit: v1alpha1.BudgetUnitTokens, Limit: limit},
+	}))
+	return store
+}
+
+// writes gives a Model the most tokens that it writes.
+func writes(m *v1alpha1.Model) *v1alpha1.Model {
+	m.Spec.Parameters = &v1alpha1.ModelParameters{MaxOutputTokens: ptr.To[int32](500)}
+	return m
+}
+
+// paid is a request that a Turn pays for.
+func paid(models ...*v1alpha1.Model) Request {
+	r := request(nil, models...)
+	r.Payer = budget.Payer{Namespace: "ns", Root: "s", RootUID: "s", Turn: "t", Step: 1}
+	return r
+}
+
+// spent is what the Budget shows once all is settled.
+func (b *bench) spent(store *keeper.Memory) string {
+	b.t.Helper()
+	if err := b.Budgets.Flush(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	status := store.Get("b").Status
+	if status.Reserved != "0" {
+		b.t.Errorf("%s reserved", status.Reserved)
+	}
+	return status.Spent
+}
+
+// Rules: BUDGET-03.
+func TestEveryAttemptIsCharged(t *testing.T) {
+	cut := errors.New("connection cut")
+	for name, test := range map[string]struct {
+		failures []error
+		models   []*v1alpha1.Model
+		want     string
+	}{
+		"a response":  {nil, []*v1alpha1.Model{named("a")}, "12"},
+		"a refusal":   {[]error{limited(0)}, []*v1alpha1.Model{named("a")}, "12"},
+		"an overload": {[]error{unavailable()}, []*v1alpha1.Model{named("a")}, "12"},
+		"a server error": {
+			[]error{provider.StatusError("Test", "m", 500, 0, "")}, []*v1alpha1.Model{named("a")}, "1512",
+		},
+		"a failure of its own":  {[]error{cut}, []*v1alpha1.Model{named("a")}, "1500"},
+		"a fallback":            {[]error{provider.Late("Test", "late")}, []*v1alpha1.Model{named("a"), named("b")}, "1512"},
+		"a Model without limit": {nil, []*v1alpha1.Model{{}, named("b")}, "12"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			store := b.limitedTo("100000")
+			b.answer = func(model.Request) (*model.Response, error) {
+				reserved := store.Get("b").Status.Reserved
+				if n := len(b.requests); n <= len(test.failures) {
+					return nil, test.failures[n-1]
+				}
+				if reserved != "1500" {
+					t.Errorf("%s reserved during the call", reserved)
+				}
+				return &model.Response{Text: "Hi.", Usage: model.Usage{InputTokens: 10, OutputTokens: 2}}, nil
+			}
+			for _, m := range test.models {
+				if m.Spec.Provider = "Test"; m.Name != "" {
+					writes(m)
+				} else {
+					m.Name = "unlimited"
+				}
+			}
+			if _, err := b.call(paid(test.models...)); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.spent(store); got != test.want {
+				t.Errorf("%s spent, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestACallWithoutRoomIsNotMade(t *testing.T) {
+	b := newBench(t)
+	b.limitedTo("1499")
+	_, err := b.Call(t.Context(), paid(writes(named("a"))))
+	var refusal *budget.Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != v1alpha1.ReasonBudgetExhausted || len(b.requests) > 0 {
+		t.Errorf("error %v, %d requests", err, len(b.requests))
+	}
+	_, err = b.Call(t.Context(), paid(named("a")))
+	if !errors.As(err, &refusal) || refusal.Reason != v1alpha1.ReasonBudgetNeedsPrice || len(b.requests) > 0 {
+		t.Errorf("error %v, %d requests", err, len(b.requests))
+	}
+	if _, err := b.Call(t.Context(), request(nil, writes(named("a")))); err == nil || len(b.requests) > 0 {
+		t.Errorf("a call without a payer: %v, %d requests", err, len(b.requests))
+	}
+}
+
+// roundTrip is a transport.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestTheStatusOfTheResponseDecides has a response fail that began well, with the word of a refusal.
+func TestTheStatusOfTheResponseDecides(t *testing.T) {
+	word := provider.StatusError("Test", "m", 200, 0, "overloaded_error")
+	for status, free := range map[int]bool{
+		200: false, 400: true, 408: false, 429: true, 500: false, 502: false, 529: true,
+	} {
+		c := &charge{}
+		c.dialled.Store(true)
+		c.connected.Store(true)
+		client := c.observe(&http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: status, Body: http.NoBody}, nil
+		})})
+		r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "https://example.org", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if got := c.free(word); got != free {
+			t.Errorf("status %d is free: %v", status, got)
+		}
+	}
+	unreached := &charge{}
+	unreached.dialled.Store(true)
+	if !unreached.free(errors.New("no route")) {
+		t.Error("an attempt without a connection is not free")
+	}
+}
