@@ -22,6 +22,9 @@ func BoundElsewhere(secret *corev1.Secret, to *url.URL) (why string) {
 	listed, bound := secret.Annotations[v1alpha1.AnnotationAllowedHosts]
 	plain := strings.EqualFold(to.Scheme, "http")
 	switch {
+	case IsWallet(secret):
+		return fmt.Sprintf("Secret %q is a wallet by its annotation %s, and is not sent: use another Secret", secret.Name,
+			v1alpha1.AnnotationWalletMaxPerDay)
 	case !bound && !plain, bound && isListed(listed, to, plain):
 		return ""
 	case plain:
@@ -36,6 +39,18 @@ func BoundElsewhere(secret *corev1.Secret, to *url.URL) (why string) {
 		return fmt.Sprintf("Secret %q is bound to hosts by %s, which does not list %s: add it there, or use another Secret",
 			secret.Name, v1alpha1.AnnotationAllowedHosts, to.Host)
 	}
+}
+
+// IsWallet reports whether a Secret is a wallet, which pays and is never sent.
+func IsWallet(secret *corev1.Secret) bool {
+	_, wallet := secret.Annotations[v1alpha1.AnnotationWalletMaxPerDay]
+	return wallet
+}
+
+// PaysAt reports whether a Secret is a wallet that may pay at a URL: its list of hosts has that of the URL.
+func PaysAt(secret *corev1.Secret, to *url.URL) bool {
+	return IsWallet(secret) &&
+		isListed(secret.Annotations[v1alpha1.AnnotationAllowedHosts], to, strings.EqualFold(to.Scheme, "http"))
 }
 
 // isListed reports whether a list of hosts has that of a URL. Hosts without a scheme are those of HTTPS.

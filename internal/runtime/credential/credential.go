@@ -23,6 +23,8 @@ type Use struct{ field, placeholder string }
 var (
 	OfModel = Use{field: "secretKeyRef of the Model", placeholder: "YOUR_API_KEY"}
 	OfTool  = Use{field: "secretKeyRef in the headers of the Tool", placeholder: "YOUR_VALUE"}
+	// OfWallet is a Secret that a Tool pays from.
+	OfWallet = Use{field: "walletRef in the payment of the Tool", placeholder: "YOUR_PRIVATE_KEY"}
 	// OfMCPServer is a Secret for a header of the requests to an MCPServer.
 	OfMCPServer = Use{field: "secretKeyRef in the headers of the MCPServer", placeholder: "YOUR_VALUE"}
 )

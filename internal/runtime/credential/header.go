@@ -27,7 +27,10 @@ func HeaderValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference, to str
 	}
 	raw, ok := secret.Data[ref.Key]
 	value = strings.TrimRight(string(raw), "\r\n")
-	switch {
+	switch _, connection := secret.Labels[v1alpha1.LabelConnection]; {
+	case connection:
+		return "", fmt.Sprintf("Secret %q is the connection of a user: refer to it by connection, not by secretKeyRef",
+			ref.Name)
 	case !ok:
 		return "", fmt.Sprintf("Secret %q has no key %q, which one of its headers requires", ref.Name, ref.Key)
 	case value == "",
@@ -49,25 +52,62 @@ func elsewhere(secret *corev1.Secret, to string) (why string) {
 	return BoundElsewhere(secret, u)
 }
 
-// Headers returns the headers of a request to a URL: those with fixed values, and those with the values of Secrets,
-// which are the current ones by name. why is the reason for which they cannot be sent; empty if they can.
-func Headers(
-	headers []v1alpha1.HTTPHeader, secrets map[string]*corev1.Secret, to string,
-) (plain, secret http.Header, why string) {
+// Token is the token of a user's connection.
+type Token struct {
+	// Value of the token.
+	Value string
+	// Secret that it belongs to, which binds it to hosts.
+	Secret *corev1.Secret
+}
+
+// Sources have the values of headers that are no fixed ones.
+type Sources struct {
+	// Secrets are the current ones, by name.
+	Secrets map[string]*corev1.Secret
+	// Tokens are those of the connections that the request uses, by provider. A header with another connection has the
+	// value of its Secret, or is left out.
+	Tokens map[string]Token
+}
+
+// Headers returns the headers of a request to a URL: those with fixed values, and those with values that are secret.
+// why is the reason for which they cannot be sent; empty if they can.
+func Headers(headers []v1alpha1.HTTPHeader, from Sources, to string) (plain, secret http.Header, why string) {
 	plain, secret = http.Header{}, http.Header{}
 	for _, header := range headers {
-		ref := header.SecretKeyRef
-		if ref == nil {
-			if header.Value != nil {
-				plain.Set(header.Name, *header.Value)
-			}
+		var value string
+		switch token, connected := tokenOf(header, from.Tokens); {
+		case connected:
+			value, why = tokenValue(header.Connection, token, to)
+		case header.SecretKeyRef != nil:
+			value, why = HeaderValue(from.Secrets[header.SecretKeyRef.Name], header.SecretKeyRef, to)
+		case header.Value != nil:
+			plain.Set(header.Name, *header.Value)
+			continue
+		default:
 			continue
 		}
-		value, why := HeaderValue(secrets[ref.Name], ref, to)
 		if why != "" {
 			return nil, nil, why
 		}
 		secret.Set(header.Name, value)
 	}
 	return plain, secret, ""
+}
+
+// tokenOf returns the token that a header has, and whether there is one.
+func tokenOf(header v1alpha1.HTTPHeader, tokens map[string]Token) (Token, bool) {
+	if header.Connection == nil {
+		return Token{}, false
+	}
+	token, connected := tokens[header.Connection.Provider]
+	return token, connected
+}
+
+// tokenValue returns the value of a header with a token, or why the token is not sent to a URL.
+func tokenValue(header *v1alpha1.HeaderConnection, token Token, to string) (value, why string) {
+	value = token.Value
+	if header.Scheme != "" {
+		value = header.Scheme + " " + value
+	}
+	return value, elsewhere(token.Secret, to)
 }
