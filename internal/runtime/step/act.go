@@ -42,6 +42,7 @@ func (run *Runner) Act(ctx context.Context, t turnstate.Turn, known *act.Step) (
 	record.Events = run.actEvents(t, known)
 	record.Transition = plan.AfterAct(t.Progress)
 	subagent.AddEnded(&record.Transition, calls)
+	addPayments(record.Transition.Summary, calls, known)
 	run.steer(t, &record, steers)
 	record.Unclaimed, record.Parts = known.Unclaimed(calls, nil), known.Parts(calls)
 	closed, err = run.append(ctx, t, record)
@@ -52,14 +53,17 @@ func (run *Runner) Act(ctx context.Context, t turnstate.Turn, known *act.Step) (
 }
 
 // endCalls sets an outcome for every call of an open act step when the Turn ends. It returns the events of the calls,
-// as Act does, and the ids of the calls that it reports as never claimed.
-func (run *Runner) endCalls(t turnstate.Turn, known *act.Step, claims []journal.ClaimRef) ([]event.Event, []string) {
+// as Act does, the ids of the calls that it reports as never claimed, and the step with all outcomes; nil for another
+// step.
+func (run *Runner) endCalls(
+	t turnstate.Turn, known *act.Step, claims []journal.ClaimRef,
+) ([]event.Event, []string, *act.Step) {
 	if t.Progress.Plan.Phase != v1alpha1.PlanPhaseAct {
-		return nil, nil
+		return nil, nil, nil
 	}
 	calls := t.Progress.ToolCalls
 	all := known.End(calls, claims)
-	return run.actEvents(t, all), all.Unclaimed(calls, claims)
+	return run.actEvents(t, all), all.Unclaimed(calls, claims), all
 }
 
 // actEvents returns the events of the tool calls: first the manager's own calls, then the connections that they have
@@ -209,6 +213,7 @@ func completed(call v1alpha1.ToolCall, display string, outcome tool.Outcome) eve
 		Fingerprint: call.Fingerprint,
 		Hooks:       outcome.Hooks,
 		Original:    outcome.Original,
+		Payment:     outcome.Payment,
 	}
 	switch {
 	case outcome.State == v1alpha1.ToolCallStateUnknown:

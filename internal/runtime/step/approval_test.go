@@ -71,7 +71,7 @@ func TestARejectionThatCompletesTheStepIsRecordedWithItsSource(t *testing.T) {
 	turn, closed := b.reason(newTurn("demo-1"), with(guardedTool("pay")))
 	acted, err := b.Act(t.Context(), turn, facts{
 		Outcomes: map[string]tool.Outcome{
-			"1-0": tool.Rejected(),
+			"1-0": tool.Rejected(""),
 		},
 		Sources: map[string]types.UID{"1-0": "result-uid"},
 		Planned: planned(closed),
@@ -105,7 +105,9 @@ func TestAnApprovalThatIsInTheLogIsNotClosedOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, outcome := range map[string]tool.Outcome{"too late": tool.ApprovalTimedOut(), "rejected": tool.Rejected()} {
+	for name, outcome := range map[string]tool.Outcome{
+		"too late": tool.ApprovalTimedOut(), "rejected": tool.Rejected(""),
+	} {
 		results := facts{Outcomes: map[string]tool.Outcome{"1-0": outcome}, Planned: planned(bulk)}
 		if _, err := b.Act(t.Context(), turn, results.step()); !errors.Is(err, journal.ErrStale) {
 			t.Errorf("%s: error %v, want %v", name, err, journal.ErrStale)

@@ -14,6 +14,10 @@ import (
 // with ReasonAfter if it still has the Backoff. Otherwise the plan has the fields of it that are needed.
 type Backoff struct {
 	*modelcall.Backoff
+
+	// refused are the calls of the step whose prompt was too large, if the call that waits is for a summary of the
+	// conversation; nil for any other call.
+	refused []modelcall.Result
 }
 
 // Describe records the wait in the status of the Turn.

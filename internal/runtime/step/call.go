@@ -39,10 +39,6 @@ func (run *Runner) ProbeModel(ctx context.Context, m *v1alpha1.Model) (probe.Res
 func (run *Runner) call(
 	ctx context.Context, t turnstate.Turn, c turnstate.Config, content model.Request, earlier *Backoff,
 ) ([]modelcall.Result, error) {
-	resumed := modelcall.Resumed(t.Progress.Plan.Model, t.Progress.Plan.Attempt)
-	if earlier != nil {
-		resumed = earlier.Backoff
-	}
 	var shown modelcall.Text
 	if run.Live != nil {
 		text := run.Live.Respond(responseOf(t))
@@ -62,19 +58,29 @@ func (run *Runner) call(
 		) modelcall.Recording {
 			return run.record(ctx, t, m, message, abandon)
 		},
+		Payer:       t.Payer(),
+		OnLowBudget: func(name string) { t.Budgets.Warn(t.Step(), run.Clock(), name) },
 		Live:        shown,
 		TraceParent: t.ModelTraceParent,
-		Earlier:     resumed,
+		Earlier:     resumed(t, earlier),
 	})
 	var backoff *modelcall.Backoff
 	if errors.As(err, &backoff) {
-		return nil, &Backoff{backoff}
+		return nil, &Backoff{Backoff: backoff}
 	}
 	var key *model.KeyError
 	if errors.As(err, &key) {
 		return nil, &turnstate.MissingKey{Model: key.Model, Reason: key.Reason, Problem: key.Problem}
 	}
 	return results, err
+}
+
+// resumed is the Backoff after which a model call continues: the given one, or the one that the plan has; nil for none.
+func resumed(t turnstate.Turn, earlier *Backoff) *modelcall.Backoff {
+	if earlier != nil {
+		return earlier.Backoff
+	}
+	return modelcall.Resumed(t.Progress.Plan.Model, t.Progress.Plan.Attempt)
 }
 
 // responseOf names the response of the open step to those who follow it.

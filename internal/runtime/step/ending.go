@@ -124,6 +124,7 @@ func (run *Runner) end(
 	return run.closing(ctx, t, known, func(t turnstate.Turn, calls []event.Event) journal.Record {
 		record := recordOf(t)
 		record.Events = append(run.opening(t), calls...)
+		record.Events = append(record.Events, run.budgetEvents(t)...)
 		record.Events = append(record.Events, output...)
 		record.Events = append(record.Events, run.failedEvents(t, e)...)
 		record.Transition = e.Progress(t, run.micro())
@@ -148,8 +149,11 @@ func (run *Runner) closing(
 		}
 		attempt := t
 		attempt.Progress = *t.Progress.DeepCopy()
-		events, unclaimed := run.endCalls(attempt, known, claims)
+		events, unclaimed, ended := run.endCalls(attempt, known, claims)
 		record := compose(attempt, events)
+		if ended != nil {
+			addPayments(record.Transition.Summary, attempt.Progress.ToolCalls, ended)
+		}
 		record.Closing, record.Unclaimed, record.Parts = true, unclaimed, parts
 		closed, err := run.append(ctx, attempt, record)
 		if !errors.Is(err, journal.ErrStale) {

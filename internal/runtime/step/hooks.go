@@ -27,7 +27,7 @@ import (
 // hookRunner runs the hooks of a step, which was opened at an ordinal of the journal.
 func (run *Runner) hookRunner(t turnstate.Turn, c turnstate.Config, step int32, openedAt int64) *hook.Runner {
 	return &hook.Runner{
-		Executors: run.Hooks, Now: run.Clock, Files: run.Files(t, InitialFiles(c)),
+		Executors: run.Hooks, Now: run.Clock, Files: run.Files(t, InitialFiles(c)), Ended: run.hookTracer(t),
 		Identity: hook.Identity{
 			Namespace: t.Session.Namespace, Session: t.Session.UID, Turn: t.Ref.UID, Step: step, OpenedAt: openedAt,
 			Agent: t.Agent,

@@ -85,9 +85,13 @@ func (run *Runner) ReasonAfter(
 	if err != nil {
 		return nil, err
 	}
+	if g.compacted != nil {
+		return run.deliver(ctx, t, g.compacted)
+	}
 	c = g.hold(c, view.Context)
 	// They are large, and the response may be kept for a while.
 	g.prompt, g.context, c = nil, prompt.Context{}, onlyCalled(c, g.calls())
+	g.compacting.forget()
 	compose := func(ctx context.Context, turns map[string]journal.RecordedTurn) journal.Record {
 		// A message that cannot be read now waits for a later step: a response that was paid for must not be lost
 		// because of it.
@@ -130,6 +134,10 @@ type generation struct {
 	context prompt.Context
 	pinned  *journal.PinnedContext
 	tools   int32
+	// compacted closes the step instead of a response: the conversation was compacted. compacting is the compaction of the
+	// conversation where that is configured, with what was tried of it.
+	compacted  *UndeliveredResponse
+	compacting *compacting
 }
 
 // answer returns the Model that determines the next step: the one that has responded, or, if none has, the configured
@@ -175,7 +183,42 @@ func (run *Runner) generate(
 		return g, err
 	}
 	g.tools = int32(len(g.context.Tools))
-	g.called, err = run.call(ctx, t, c, model.Request{
+	g.compacting = run.compactingFor(t, c, view, g.context)
+	refused := earlier != nil && earlier.refused != nil
+	if refused {
+		g.called = earlier.refused
+	} else if decision, due := g.compacting.due(); due {
+		if g.compacted, err = run.compact(
+			ctx,
+			g.compacting,
+			decision,
+			resumed(t, earlier),
+		); err != nil ||
+			g.compacted != nil {
+			return g, err
+		}
+	}
+	if !refused {
+		g.called, err = run.request(ctx, t, c, g, earlier)
+	}
+	if err != nil {
+		return g, err
+	}
+	if decision, possible := g.compacting.refusedAs(g.called); possible {
+		var waited *modelcall.Backoff
+		if refused {
+			waited = earlier.Backoff
+		}
+		g.compacted, err = run.compact(ctx, g.compacting, decision, waited)
+	}
+	return g, err
+}
+
+// request calls the model with the prompt.
+func (run *Runner) request(
+	ctx context.Context, t turnstate.Turn, c turnstate.Config, g generation, earlier *Backoff,
+) ([]modelcall.Result, error) {
+	return run.call(ctx, t, c, model.Request{
 		SystemPrompt: g.context.SystemPrompt,
 		Messages:     g.prompt,
 		Tools:        g.context.Tools,
@@ -184,7 +227,6 @@ func (run *Runner) generate(
 		TurnID:       string(t.Ref.UID),
 		User:         prompt.User(t.Session.UID),
 	}, earlier)
-	return g, err
 }
 
 // closeReason calls the planner with the model's result and the number of waiting messages, and composes the entry that
@@ -213,6 +255,7 @@ func (run *Runner) closeReason(
 		record.Events = append(record.Events, run.failedEvents(t, e)...)
 		record.Transition, record.Closing = e.Progress(t, at), true
 		g.addCost(record.Transition.Summary)
+		g.compacting.account(record.Transition.Summary)
 		return record
 	}
 	record.Transition = plan.AfterReason(t.Progress, result.response, len(steers), c.Effective.MaxIterations)
@@ -232,6 +275,7 @@ func (run *Runner) closeReason(
 		next.Summary.FinishedAt, next.Output = &at, excerpt.Encoded(text, turnstate.MaxOutputBytes)
 	}
 	g.addCost(record.Transition.Summary)
+	g.compacting.account(record.Transition.Summary)
 	return record
 }
 
@@ -297,6 +341,7 @@ func (run *Runner) reasonEvents(t turnstate.Turn, g generation, result reasoned)
 			event.ReasonStarted{Iteration: iteration, Harness: t.Harness, Agent: t.Agent, Model: model.Name(first.Model)},
 		),
 	}
+	events = append(events, run.budgetEvents(t)...)
 	if g.kept != nil && !g.finalized {
 		events = append(events, began.ReasonRecovered(event.ReasonRecovered{Mode: event.RecoveredRestart}))
 	}
@@ -309,6 +354,9 @@ func (run *Runner) reasonEvents(t turnstate.Turn, g generation, result reasoned)
 			event.OutputMessageStarted{MessageID: result.message.ID, Iteration: iteration, Model: model.Name(g.answer().Model)},
 		),
 	)
+	if g.compacting != nil {
+		events = append(events, g.compacting.generations(f, g.compacting.called)...)
+	}
 	if !g.finalized {
 		for _, a := range g.called {
 			events = append(events, f.At(a.Ended).LLMGeneration(generationOf(a, g, iteration)))

@@ -11,7 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// CallBytes returns the memory that the next model call of the Turn takes, by the known size of the journal.
+// CallBytes returns the memory that the next model call of the Turn takes, by the known size of the conversation.
 func CallBytes(t turnstate.Turn, journal int64) int64 {
 	if t.Step() == 1 {
 		journal += t.SentBytes()
@@ -40,7 +40,7 @@ func (run *Runner) within(
 			return nil, err
 		}
 		held := share.Amount()
-		needed := need(view.Bytes)
+		needed := need(view.Conversation)
 		if share == nil || needed <= held.Bytes {
 			return view, nil
 		}

@@ -85,6 +85,9 @@ func (run *Runner) steer(t turnstate.Turn, record *journal.Record, steers []turn
 			record.Steered,
 			journal.RecordedTurn{Name: s.Ref.Name, UID: s.Ref.UID, Digest: s.Digest()},
 		)
+		if s.SubmittedBy != t.SubmittedBy {
+			record.Transition.Users = v1alpha1.TurnUsersSeveral
+		}
 		if s.Task {
 			continue
 		}

@@ -237,6 +237,39 @@ func TestTheControlsOfTheLastMessageCount(t *testing.T) {
 	}
 }
 
+// Rules: CONN-01.
+func TestATurnWithMessagesOfSeveralUsersHasNoUser(t *testing.T) {
+	for name, test := range map[string]struct {
+		own, other string
+		task       bool
+		want       string
+	}{
+		"the same user":         {own: "ann", other: "ann", want: "ann"},
+		"another user":          {own: "ann", other: "bob"},
+		"an unknown user":       {own: "ann"},
+		"a Turn without a user": {other: "bob"},
+		"a task of the user":    {own: "ann", other: "ann", task: true, want: "ann"},
+		"a task of another":     {own: "ann", other: "bob", task: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			first := newTurn("demo-1")
+			first.SubmittedBy = test.own
+			steer := message("demo-2", "Use that account.")
+			steer.SubmittedBy, steer.Task = test.other, test.task
+			turn, closed := b.reason(steeredBy(first, steer), with())
+			if len(closed.Steered) != 1 || turn.User() != test.want {
+				t.Fatalf("the user is %q", turn.User())
+			}
+			back := message("demo-3", "And again.")
+			back.SubmittedBy = test.own
+			if turn, _ = b.reason(steeredBy(turn, back), with()); turn.User() != test.want {
+				t.Errorf("after another message of its own user it is %q", turn.User())
+			}
+		})
+	}
+}
+
 func TestATurnLearnsThatItsMessageWentIntoAnother(t *testing.T) {
 	b := newBench(t)
 	waits := message("demo-2", "And Bob?")

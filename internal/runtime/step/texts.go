@@ -72,6 +72,12 @@ func wholeConfig(ctx context.Context, c turnstate.Config) (turnstate.Config, err
 	return c, nil
 }
 
+// WholeConfig returns a configuration as the next model call has it, with all texts that the model receives
+// (INSPECT-01).
+func WholeConfig(ctx context.Context, c turnstate.Config) (turnstate.Config, error) {
+	return wholeConfig(ctx, c)
+}
+
 // wholePrompts returns the prompts of the capabilities with their texts.
 func wholePrompts(ctx context.Context, c turnstate.Config) ([]capability.Prompt, error) {
 	prompts := slices.Clone(c.Prompts)

@@ -4,6 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/cost"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 )
@@ -12,10 +13,13 @@ import (
 // process that applies the entry later uses the recorded sum, whatever the price is by then (invariant 3). Calls with
 // an unknown cost are counted, so that the sum is not mistaken for the total.
 func (g generation) addCost(sum *v1alpha1.TurnSummary) {
-	answer := g.answer()
-	if answer.Err != nil {
-		return
+	if answer := g.answer(); answer.Err == nil {
+		addCost(sum, answer)
 	}
+}
+
+// addCost adds the cost of a response.
+func addCost(sum *v1alpha1.TurnSummary, answer modelcall.Result) {
 	if c := answer.Cost(); c != nil {
 		if sums, ok := cost.Add(sum.Cost, *c); ok {
 			sum.Cost = sums
@@ -23,6 +27,20 @@ func (g generation) addCost(sum *v1alpha1.TurnSummary) {
 		}
 	}
 	sum.UnpricedModelCalls++
+}
+
+// addPayments adds what the calls of an act step have paid to the summary of the progress after it.
+func addPayments(sum *v1alpha1.TurnSummary, calls []v1alpha1.ToolCall, known *act.Step) {
+	for _, call := range calls {
+		outcome, _ := known.Outcome(call.ID)
+		if outcome.Payment == nil {
+			continue
+		}
+		paid := v1alpha1.Cost{Currency: outcome.Payment.Currency, Amount: outcome.Payment.Amount}
+		if sums, ok := cost.Add(sum.Payments, paid); ok {
+			sum.Payments = sums
+		}
+	}
 }
 
 // firstTokenMillis is the time to the first content of a response for an event; nil if the Model has not responded.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/trace"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -17,6 +18,15 @@ func (run *Runner) Trace(t turnstate.Turn, calls []v1alpha1.ToolCall, closed *jo
 		return
 	}
 	run.Traces.Export(trace.Of(t, calls, closed, run.Traces.Content()))
+}
+
+// hookTracer returns the function that exports the spans of the hooks of a Turn; nil if there is no Turn, or none are
+// exported. The journal has no times of hooks, so that their spans are exported as they end.
+func (run *Runner) hookTracer(t turnstate.Turn) func(hook.Run) {
+	if run.Traces == nil || t.Ref.UID == "" {
+		return nil
+	}
+	return func(ran hook.Run) { run.Traces.Export([]trace.Span{trace.Hook(t, ran)}) }
 }
 
 // TraceAgain exports the spans of all closed steps of a Turn, from the journal: earlier processes may have ended before
