@@ -130,7 +130,7 @@ func (s *Step) AcceptResult(call *v1alpha1.ToolCall, given format.SettledCall) (
 		Approve(call)
 		return true
 	case v1alpha1.DecisionReject:
-		s.Settle(call, tool.Rejected())
+		s.Settle(call, rejected(given))
 	default:
 		s.Settle(call, clientOutcome(given))
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
-	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
 
@@ -200,7 +199,7 @@ func (s *Step) With(recorded []format.SettledRef) *Step {
 			row.RecordedOutcome, row.Outcome, row.Cut = r, &outcome, false
 			continue
 		case r.Call.Decision == v1alpha1.DecisionReject:
-			outcome = tool.Rejected()
+			outcome = rejected(r.Call)
 			row.Outcome = &outcome
 		case r.Call.Decision == "":
 			row.Outcome, row.Cut = &outcome, false

@@ -16,7 +16,7 @@ func OutcomeOf(call format.SettledCall) tool.Outcome {
 	}
 	outcome := tool.Outcome{
 		State: call.State, Reason: call.Reason, Result: call.Result, Image: call.Image, Hooks: call.Hooks,
-		Original: call.Original, SubAgent: call.SubAgent,
+		Original: call.Original, SubAgent: call.SubAgent, Payment: call.Payment,
 	}
 	if call.Error != nil {
 		outcome.Error = *call.Error
@@ -35,6 +35,7 @@ func SettledOf(id string, outcome tool.Outcome) format.SettledCall {
 	call := format.SettledCall{
 		ID: id, State: outcome.State, Reason: outcome.Reason, Result: outcome.Result, Image: outcome.Image,
 		Hooks: outcome.Hooks, Original: outcome.Original, SubAgent: outcome.SubAgent,
+		Payment: outcome.Payment,
 	}
 	if outcome.Error != "" {
 		call.Error = &outcome.Error
@@ -48,6 +49,14 @@ func SettledOf(id string, outcome tool.Outcome) format.SettledCall {
 		call.FinishedAt = &at
 	}
 	return call
+}
+
+// rejected is the outcome of a call that was rejected.
+func rejected(decision format.SettledCall) tool.Outcome {
+	if decision.Error == nil {
+		return tool.Rejected("")
+	}
+	return tool.Rejected(*decision.Error)
 }
 
 // clientOutcome is the outcome of a call with a client's result.
@@ -86,7 +95,7 @@ func ShownOutcome(call v1alpha1.ToolCall, outcome tool.Outcome) tool.Outcome {
 	}
 	Describe(&call, outcome)
 	shown := tool.Recalled(call)
-	shown.SubAgent = outcome.SubAgent
+	shown.SubAgent, shown.Payment = outcome.SubAgent, outcome.Payment
 	shown.Started, shown.StartedAt, shown.FinishedAt = outcome.Started, outcome.StartedAt, outcome.FinishedAt
 	return shown
 }

@@ -99,7 +99,7 @@ func awaitsSecret(call v1alpha1.ToolCall) bool {
 	}
 	switch call.Reason {
 	case v1alpha1.ReasonSecretMissing, v1alpha1.ReasonSecretKeyMissing, v1alpha1.ReasonRoleMissing,
-		v1alpha1.ReasonToolsNotDiscovered, v1alpha1.ReasonIdentityUnavailable:
+		v1alpha1.ReasonToolsNotDiscovered, v1alpha1.ReasonIdentityUnavailable, v1alpha1.ReasonConnectionUnavailable:
 		return true
 	default:
 		return false

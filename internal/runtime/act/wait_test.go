@@ -21,7 +21,7 @@ func TestWhenAStepWaitsForOthers(t *testing.T) {
 	guarded.Policy = v1alpha1.ToolPolicyRequiresApproval
 	approved := guarded
 	Approve(&approved)
-	rejected := map[string]tool.Outcome{"1-3": tool.Rejected()}
+	rejected := map[string]tool.Outcome{"1-3": tool.Rejected("")}
 	sequential := v1alpha1.ToolConcurrencySequential
 	const wait, follow = true, false
 	for name, test := range map[string]struct {

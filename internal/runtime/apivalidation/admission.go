@@ -44,10 +44,12 @@ type kind struct {
 // kinds reads the definition of a kind when it is first needed: to read them all takes longer than a Turn.
 var kinds = map[string]func() (*kind, error){
 	"Agent":      reading("agents"),
+	"Budget":     reading("budgets"),
 	"Capability": reading("capabilities"),
 	"Harness":    reading("harnesses"),
 	"MCPServer":  reading("mcpservers"),
 	"Model":      reading("models"),
+	"Schedule":   reading("schedules"),
 	"Session":    reading("sessions"),
 	"Tool":       reading("tools"),
 	"ToolResult": reading("toolresults"),

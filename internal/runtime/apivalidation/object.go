@@ -12,6 +12,8 @@ func New(kind string) Object {
 	switch kind {
 	case "Agent":
 		return &v1alpha1.Agent{}
+	case "Budget":
+		return &v1alpha1.Budget{}
 	case "Capability":
 		return &v1alpha1.Capability{}
 	case "Harness":
@@ -20,6 +22,8 @@ func New(kind string) Object {
 		return &v1alpha1.MCPServer{}
 	case "Model":
 		return &v1alpha1.Model{}
+	case "Schedule":
+		return &v1alpha1.Schedule{}
 	case "Session":
 		return &v1alpha1.Session{}
 	case "Tool":

@@ -34,10 +34,7 @@ const (
 )
 
 // Session names the Session of tasks.
-type Session struct {
-	Namespace, Name string
-	UID             types.UID
-}
+type Session = record.Session
 
 // Tasks are the tasks of a Session. They are safe for concurrent use.
 type Tasks struct {
@@ -48,9 +45,7 @@ type Tasks struct {
 
 // Of returns the tasks of a Session.
 func Of(store record.Store, of Session, clock func() time.Time) *Tasks {
-	return &Tasks{store: store, clock: clock, scope: record.Scope{
-		Namespace: of.Namespace, Session: of.Name, UID: of.UID, Store: StoreName,
-	}}
+	return &Tasks{store: store, clock: clock, scope: of.Scope(StoreName)}
 }
 
 // LimitError is why a task cannot be started. Its text is for the model.

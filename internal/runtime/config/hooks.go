@@ -120,7 +120,7 @@ func specOf(h *v1alpha1.Hook) hook.Spec {
 	return s
 }
 
-func headerOf(h v1alpha1.HTTPHeader) hook.Header {
+func headerOf(h v1alpha1.WebhookHeader) hook.Header {
 	header := hook.Header{Name: h.Name}
 	if h.Value != nil {
 		header.Value = *h.Value

@@ -64,6 +64,29 @@ func TestSeveralDefaultsAndCallsOfFallbacksAreNoted(t *testing.T) {
 	}
 }
 
+// Rules: BLK-01.
+func TestAnArchivedHarnessOrAgentIsNoted(t *testing.T) {
+	harness, agent := &v1alpha1.Harness{}, &v1alpha1.Agent{}
+	old, gone := harness.DeepCopy(), agent.DeepCopy()
+	old.Spec.Lifecycle, gone.Spec.Lifecycle = v1alpha1.LifecycleArchived, v1alpha1.LifecycleArchived
+	for name, test := range map[string]struct {
+		resolved Resolved
+		want     string
+	}{
+		"neither":     {Resolved{HarnessName: "base", Harness: harness, AgentName: "ann", Agent: agent}, ""},
+		"the Harness": {Resolved{HarnessName: "base", Harness: old}, `Harness "base" is archived`},
+		"the Agent": {
+			Resolved{HarnessName: "base", Harness: harness, AgentName: "ann", Agent: gone}, `Agent "ann" is archived`,
+		},
+		"a Harness that does not exist": {Resolved{HarnessName: "base"}, ""},
+	} {
+		got := strings.Join(test.resolved.Notes(), " ")
+		if !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%s: the notes are %q, want %q", name, got, test.want)
+		}
+	}
+}
+
 func TestAModelThatHasNoKeyHoldsUpASessionUnlessAFallbackCanBeCalled(t *testing.T) {
 	for name, test := range map[string]struct {
 		effective Effective

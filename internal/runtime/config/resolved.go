@@ -348,10 +348,25 @@ func (r *Resolved) ModelNotFound(controls *v1alpha1.TurnControls) string {
 	return ""
 }
 
-// Notes returns remarks that do not prevent the Session's use but may surprise its user: several Models are the
-// default, or the Model cannot be called and its fallbacks are.
+// archivedNote returns a remark on the Harness or the Agent that stops the Turns of the Session because it is archived;
+// nothing for none (BLK-01).
+func (r *Resolved) archivedNote() []string {
+	b := FindBlocker(r.Harness, r.ChainError, r.AgentName != "", r.Agent)
+	if b == nil || b.State != DependencyArchived {
+		return nil
+	}
+	kind, name := "Harness", r.HarnessName
+	if b.Dependency == DependencyAgent {
+		kind, name = "Agent", r.AgentName
+	}
+	return []string{fmt.Sprintf("%s %q is archived: Turns fail with %s until its lifecycle is Active.", kind, name,
+		v1alpha1.ReasonDependencyUnavailable)}
+}
+
+// Notes returns remarks that do not prevent the Session's use but may surprise its user: its Harness or its Agent is
+// archived, several Models are the default, or the Model cannot be called and its fallbacks are.
 func (r *Resolved) Notes() []string {
-	notes := r.optionalNotes()
+	notes := append(r.archivedNote(), r.optionalNotes()...)
 	model, ok := r.Model(nil)
 	if !ok {
 		return notes

@@ -173,6 +173,7 @@ func TestABodyIsReadUpToItsLimit(t *testing.T) {
 	}
 }
 
+// Rules: SVC-02.
 func TestWithoutLeaveNothingPrivateIsReached(t *testing.T) {
 	s := newSite(t, func(http.ResponseWriter, *http.Request) {})
 	c, resolver := newClient(func(o *Options) { o.Allow = nil }, s)
@@ -269,6 +270,7 @@ func TestAProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
 	}
 }
 
+// Rules: SVC-02.
 func TestOnlyWhereTheRequestMayGo(t *testing.T) {
 	s := newSite(t, func(http.ResponseWriter, *http.Request) {})
 	c, _ := newClient(nil, s)
@@ -318,6 +320,7 @@ func TestListed(t *testing.T) {
 	}
 }
 
+// Rules: SVC-02.
 func TestFailuresAreDistinguished(t *testing.T) {
 	blocked := make(chan struct{})
 	s := newSite(t, func(w http.ResponseWriter, r *http.Request) {

@@ -88,6 +88,11 @@ func (f Factory) TurnFailed(data TurnFailed) Event {
 	return f.turn(TypeTurnFailed, data)
 }
 
+// Budget returns an event: a change of a Budget that concerns the turn (BUDGET-03).
+func (f Factory) Budget(kind, name, message string) Event {
+	return f.turn(kind, Budget{TurnID: string(f.identity.Turn), Budget: name, Message: message})
+}
+
 // SessionIdled returns an event: the Session has no active turn any more (LIFE-04, LIFE-06).
 func (f Factory) SessionIdled(data SessionIdled) Event {
 	data.TurnID = string(f.identity.Turn)
@@ -190,6 +195,12 @@ func (s Step) ToolProgress(data ToolProgress) Event {
 	return s.tool(TypeToolProgress, data.ToolCallID, data)
 }
 
+// ToolContext returns the context of the events of a tool call of this step, for live events that have no data here
+// (CTX-04).
+func (s Step) ToolContext(call string) map[string]string {
+	return s.context(ToolSpan(s.factory.identity.Turn, s.exec, call), s.span)
+}
+
 // SubAgent returns an event of the sub-agent that a tool call runs as.
 func (s Step) SubAgent(kind string, data SubAgent) Event {
 	return s.tool(kind, data.ToolCallID, data)
@@ -223,7 +234,7 @@ func (s Step) step(kind string, data any) Event {
 }
 
 func (s Step) tool(kind, call string, data any) Event {
-	e := s.factory.build(kind, s.context(ToolSpan(s.factory.identity.Turn, s.exec, call), s.span), data)
+	e := s.factory.build(kind, s.ToolContext(call), data)
 	e.Subject = call
 	return e
 }

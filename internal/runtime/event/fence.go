@@ -38,6 +38,10 @@ func NewFence() string {
 func Fenced(messages []Message) []Message {
 	fenced := slices.Clone(messages)
 	for i, m := range fenced {
+		if m.IsSummary() {
+			fenced[i] = m.fencedSummary()
+			continue
+		}
 		if m.Role != RoleToolResult {
 			continue
 		}

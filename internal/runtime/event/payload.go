@@ -176,6 +176,14 @@ type TranscriptRepaired struct {
 	Action string `json:"action"`
 }
 
+// Budget is the data of the events of Budgets (BUDGET-03).
+type Budget struct {
+	TurnID string `json:"turn_id"`
+	// Budget is the name of the Budget; empty for a process that does not know it any more.
+	Budget  string `json:"budget,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
 // CallSummary names a tool call without its arguments.
 type CallSummary struct {
 	ID   string `json:"id"`
@@ -250,6 +258,24 @@ type ToolCompleted struct {
 	// Original is the beginning of what the tool returned, its result or its error, if hooks have changed that. Models
 	// do not read it.
 	Original string `json:"original,omitempty"`
+	// Payment that was made for the call.
+	Payment *Payment `json:"payment,omitempty"`
+}
+
+// Payment is a payment for a tool call (PAY-01). Models do not read it.
+type Payment struct {
+	// State of the payment: Settled, Unconfirmed, or Reserved if nothing is known of it.
+	State string `json:"state"`
+	// Amount is a decimal in Currency.
+	Amount   string `json:"amount"`
+	Currency string `json:"currency"`
+	// Rail, and the Network, Asset and Payee on it.
+	Rail    string `json:"rail"`
+	Network string `json:"network"`
+	Asset   string `json:"asset"`
+	Payee   string `json:"payee"`
+	// Transaction that the server has reported.
+	Transaction string `json:"transaction,omitempty"`
 }
 
 // HookRun is the outcome of one hook.

@@ -33,6 +33,11 @@ func ModelSpan(turn types.UID, exec string, n int) string {
 	return spanID("model", string(turn), exec, strconv.Itoa(n))
 }
 
+// HookSpan is the id of the span of a run of a hook, which a key identifies: a child of the turn's.
+func HookSpan(key string) string {
+	return spanID("hook", key)
+}
+
 // Trace is the trace that a turn belongs to.
 type Trace struct {
 	// ID has 32 hexadecimal digits.

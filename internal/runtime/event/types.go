@@ -28,6 +28,10 @@ const (
 	TypeLLMGeneration = "llm.generation"
 	// TypeTranscriptRepaired: a tool call without a result received one for the prompt (DUR-08).
 	TypeTranscriptRepaired = "transcript.repaired"
+	// TypeContextCompacting: the conversation is about to be compacted (LLM-08).
+	TypeContextCompacting = "context.compacting"
+	// TypeContextCompacted: the conversation was compacted (LLM-08).
+	TypeContextCompacted = "context.compacted"
 	// TypeActStarted: an act step began (TOOL-11).
 	TypeActStarted = "act.started"
 	// TypeActCompleted: an act step ended (TOOL-11).
@@ -49,6 +53,14 @@ const (
 	TypeSubAgentFailed = "subagent.failed"
 	// TypeSubAgentCancelled: a sub-agent was cancelled, by a user or by the end of the turn.
 	TypeSubAgentCancelled = "subagent.cancelled"
+	// TypeBudgetWarning: a fifth of the limit of a Budget or less is left (BUDGET-03).
+	TypeBudgetWarning = "budget.warning"
+	// TypeBudgetPaused: the turn waited for a Budget (BUDGET-03).
+	TypeBudgetPaused = "budget.paused"
+	// TypeBudgetExhausted: the next model call did not fit into the rest of a Budget (BUDGET-03).
+	TypeBudgetExhausted = "budget.exhausted"
+	// TypeBudgetResumed: the turn continued after it had waited for a Budget (BUDGET-03).
+	TypeBudgetResumed = "budget.resumed"
 )
 
 // Keys of an event's context (EVT-02).

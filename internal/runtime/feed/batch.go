@@ -24,7 +24,10 @@ type batch struct {
 	next   journal.Position
 	// message is the id of the message that the step has completed; empty for none.
 	message string
-	bytes   int64
+	// turn and step are those of the events.
+	turn  types.UID
+	step  int32
+	bytes int64
 }
 
 // place identifies a batch.
@@ -117,7 +120,7 @@ func (h *Hub) read(ctx context.Context, s journal.Session, p journal.Position, l
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", journal.ErrCorrupt, err)
 	}
-	read.bytes = 256
+	read.bytes, read.turn, read.step = 256, closed.Turn.UID, closed.Step
 	for _, e := range events {
 		frame, err := NewFrame(e)
 		if err != nil {

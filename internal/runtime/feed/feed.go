@@ -3,8 +3,11 @@ package feed
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -39,6 +42,7 @@ type feed struct {
 	completed string
 	delta     delta
 	levels    levels
+	outputs   outputs
 	// ended is the reason for which the streams end; empty while they do not.
 	ended string
 }
@@ -57,6 +61,10 @@ type level struct {
 	// data is what the event shows.
 	data []byte
 }
+
+func stateKey(turn types.UID) string { return "turn/" + string(turn) }
+
+func progressKey(turn types.UID, call string) string { return "call/" + string(turn) + "/" + call }
 
 // levels are the newest live events, in the order of their change.
 type levels struct {
@@ -180,11 +188,16 @@ func (f *feed) respond(at live.Snapshot) {
 	}
 }
 
-// passed takes note that a subscriber that is not behind has the durable events of a step: what was live of it is of no
-// use any more.
-func (f *feed) passed(message string) {
+// passed takes note that a subscriber has the durable events of a step, and whether it was not behind: what was live of
+// the step is of no use any more.
+func (f *feed) passed(read *batch, synced bool) {
+	message := read.message
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.outputs.close(read)
+	if !synced {
+		return
+	}
 	if message != "" {
 		f.completed = message
 	}
@@ -194,24 +207,49 @@ func (f *feed) passed(message string) {
 	f.levels.drop(func(one level) bool { return one.progress })
 }
 
-// turn shows the status of a Turn.
-func (f *feed) turn(t *v1alpha1.Turn) {
-	state, key, done := internalstream.State(t), "turn/"+string(t.UID), queue.Finished(t)
+// stateOf encodes the status of a Turn; false if it cannot be encoded.
+func stateOf(s journal.Session, t *v1alpha1.Turn, at time.Time) (level, bool) {
+	state, done := internalstream.State(t), queue.Finished(t)
 	if done {
 		state.ToolCalls = nil // The cache has only some of them. All are in the journal.
 	}
-	event := internalstream.Live(f.session, &stream.Turn{Name: t.Name, UID: t.UID}, stream.TypeTurnState, f.clock(), state)
+	event := internalstream.Live(s, &stream.Turn{Name: t.Name, UID: t.UID}, stream.TypeTurnState, at, state)
 	frame, err := NewFrame(event)
-	if err != nil {
-		return
+	return level{key: stateKey(t.UID), frame: frame, done: done, data: event.Data}, err == nil
+}
+
+// statesOf encodes the status of Turns. It takes no lock: each may have many calls.
+func statesOf(s journal.Session, turns []*v1alpha1.Turn, at time.Time) []level {
+	var all []level
+	for _, t := range turns {
+		if state, ok := stateOf(s, t, at); ok {
+			all = append(all, state)
+		}
 	}
+	return all
+}
+
+// show shows the status of Turns that was encoded.
+func (f *feed) show(states ...level) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.levels.shows(key, event.Data) {
-		return
+	changed := false
+	for _, state := range states {
+		if !f.levels.shows(state.key, state.data) {
+			f.levels.set(state)
+			changed = true
+		}
 	}
-	f.levels.set(level{key: key, frame: frame, done: done, data: event.Data})
-	f.wake()
+	if changed {
+		f.wake()
+	}
+}
+
+// turn shows the status of a Turn.
+func (f *feed) turn(t *v1alpha1.Turn) {
+	if state, ok := stateOf(f.session, t, f.clock()); ok {
+		f.show(state)
+	}
 }
 
 // progress receives the progress of a tool call. It is called with the lock of the Bus.
@@ -229,8 +267,31 @@ func (f *feed) progress(e live.Event) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.levels.set(level{key: "call/" + string(e.Turn.UID) + "/" + e.Event.Subject, frame: frame, progress: true})
+	f.levels.set(level{key: progressKey(e.Turn.UID, e.Event.Subject), frame: frame, progress: true})
 	f.wake()
+}
+
+// output receives a piece of output of a running tool call.
+func (f *feed) output(o Output) {
+	frame, err := NewFrame(internalstream.Output(f.session, o.Turn, o.Context, f.clock(), o.Data))
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.outputs.add(o, frame) {
+		f.wake()
+	}
+}
+
+// forget drops what was live of a Turn that was deleted, but not its end, which some may not have seen.
+func (f *feed) forget(turn types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.levels.drop(func(one level) bool {
+		return !one.done && one.key == stateKey(turn) || strings.HasPrefix(one.key, progressKey(turn, ""))
+	})
+	f.outputs.drop(func(p piece) bool { return p.turn == turn })
 }
 
 // delta is the newest piece of a response that was encoded. Subscribers that are equally far share it.

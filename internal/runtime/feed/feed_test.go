@@ -341,3 +341,59 @@ func TestSubscribersThatAreEquallyFarShareAnEncodedDelta(t *testing.T) {
 		t.Errorf("three deltas for two subscribers were encoded %d times", encoded)
 	}
 }
+
+// TestASessionIsServedWhileTheTurnsOfAnotherAreEncoded: all Sessions share the lock of the Hub.
+func TestASessionIsServedWhileTheTurnsOfAnotherAreEncoded(t *testing.T) {
+	b := newBench(t, many())
+	turn := &v1alpha1.Turn{}
+	turn.Name, turn.UID, turn.Status.Phase = "t", "turn-uid", v1alpha1.TurnPhaseQueued
+	encoded := 0
+	b.Clock = func() time.Time {
+		encoded++
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			b.Noticed("another", 1)
+		}()
+		select {
+		case <-served:
+		case <-time.After(5 * time.Second):
+			t.Error("another Session waits for the encoding of a Turn")
+		}
+		return time.Now()
+	}
+	s, err := b.Subscribe(Request{Session: b.session, User: "u", Turns: []*v1alpha1.Turn{turn}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if encoded == 0 {
+		t.Error("the Turn was not encoded")
+	}
+}
+
+// A Turn that was deleted while it ran does not seem to run to those who join later. The end of another one is shown to
+// those who have not seen it yet.
+func TestNoLiveStateIsLeftOfADeletedTurn(t *testing.T) {
+	b := newBench(t, many())
+	s := b.subscribe(0)
+	s.expect("stream.synced")
+	b.Turn(b.session.UID, turnIn(v1alpha1.TurnPhaseAct, 1))
+	s.expect("turn.state")
+	f := event.NewFactory(event.Identity{Session: b.session.UID, Turn: "turn-uid"}, time.Now).Step(1, 1)
+	b.bus.Publish(live.Event{
+		UID: b.session.UID, Turn: v1alpha1.JournalTurn{Name: "t", UID: "turn-uid"},
+		Event: f.ToolProgress(event.ToolProgress{ToolCallID: "1-0", ToolName: "x", Progress: 1}),
+	})
+	s.expect("tool.progress")
+	ended := turnIn(v1alpha1.TurnPhaseAct, 2)
+	ended.UID = "ended"
+	ended.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue}}
+	b.Turn(b.session.UID, ended)
+	b.TurnDeleted(b.session.UID, "ended")
+	b.TurnDeleted(b.session.UID, "turn-uid")
+	s.expect("turn.state")
+	late := b.subscribe(0)
+	late.expect("stream.synced")
+	late.nothing()
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
@@ -30,6 +31,8 @@ type Options struct {
 	Log *journal.Log
 	// Bus has the live events.
 	Bus *live.Bus
+	// Outputs has the output of running tool calls; nil for none.
+	Outputs Outputs
 	// Limits of the subscribers.
 	Limits Limits
 	// Clock returns the current time.
@@ -83,6 +86,7 @@ func (h *Hub) Subscribe(r Request) (*Subscription, error) {
 	if err := h.counts.add(h.Limits, r.Session.Namespace, r.User, r.Session.UID); err != nil {
 		return nil, err
 	}
+	states := statesOf(r.Session, r.Turns, h.Clock())
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended != "" {
@@ -96,11 +100,13 @@ func (h *Hub) Subscribe(r Request) (*Subscription, error) {
 		f.stop = []func(){
 			h.Bus.Watch(r.Session.UID, f.respond), h.Bus.Listen(r.Session.UID, f.progress),
 		}
+		if h.Outputs != nil {
+			f.stop = append(f.stop, h.Outputs.Follow(r.Session, f.output))
+		}
 	}
+	h.observe(r.Session.UID, r.Turns...)
 	f.noticed(r.Head)
-	for _, turn := range r.Turns {
-		f.turn(turn)
-	}
+	f.show(states...)
 	return newSubscription(h, f, r), nil
 }
 
@@ -125,6 +131,24 @@ func (h *Hub) Noticed(session types.UID, ordinal int64) {
 func (h *Hub) Turn(session types.UID, turn *v1alpha1.Turn) {
 	if f := h.feed(session); f != nil {
 		f.turn(turn)
+		h.observe(session, turn)
+	}
+}
+
+// TurnDeleted takes note that a Turn of a Session was deleted. While it runs, no status and no step shows its end.
+func (h *Hub) TurnDeleted(session, turn types.UID) {
+	if f := h.feed(session); f != nil {
+		h.observe(session, &v1alpha1.Turn{ObjectMeta: metav1.ObjectMeta{UID: turn}})
+		f.forget(turn)
+	}
+}
+
+// observe passes the status of Turns of a Session with subscribers on to the outputs of their calls.
+func (h *Hub) observe(session types.UID, turns ...*v1alpha1.Turn) {
+	for _, turn := range turns {
+		if h.Outputs != nil {
+			h.Outputs.Turn(session, turn)
+		}
 	}
 }
 

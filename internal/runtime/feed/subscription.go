@@ -46,6 +46,8 @@ type Subscription struct {
 	heard heard
 	// version is that of the newest level that it has, and joined that of the newest one when it joined.
 	version, joined int64
+	// output is the version of the newest piece of output that it has.
+	output int64
 	// dozing reports whether it waits for the time of its next delta. The feed's lock protects it.
 	dozing bool
 	// nextDelta is the earliest time of the next delta.
@@ -164,9 +166,7 @@ func (s *Subscription) durable(ctx context.Context) (Frame, bool, error) {
 		if read.message != "" {
 			s.heard.completed = read.message
 		}
-		if s.synced {
-			s.feed.passed(read.message)
-		}
+		s.feed.passed(read, s.synced)
 		s.position, s.sending, s.batch = read.next, false, nil
 		s.let(&s.held)
 	}
@@ -272,6 +272,10 @@ func (s *Subscription) live() (Frame, bool, time.Duration, error) {
 	}
 	if one, ok := s.feed.levels.after(s.version, s.joined); ok {
 		s.version = one.version
+		return one.frame, true, 0, nil
+	}
+	if one, ok := s.feed.outputs.after(s.output); ok {
+		s.output = one.version
 		return one.frame, true, 0, nil
 	}
 	now := time.Now()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/budget"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
@@ -45,6 +46,8 @@ type run struct {
 
 	// The following fields belong to that goroutine.
 
+	// budgets are the changes of Budgets that concern the Turn.
+	budgets budget.Notices
 	// turn is its working copy.
 	turn *v1alpha1.Turn
 	// adopted reports whether the open step was opened by another process, which may have closed it as well.
@@ -147,7 +150,8 @@ func (r *run) publish(settled bool) {
 	r.turn.Status.ObservedGeneration = r.turn.Generation
 	r.turn.Status.DeepCopyInto(&r.shown.Status)
 	waits := r.turn.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults ||
-		turnstate.WaitsForReference(&r.turn.Status.TurnProgress)
+		turnstate.WaitsForReference(&r.turn.Status.TurnProgress) ||
+		turnstate.WaitsForBudget(&r.turn.Status.TurnProgress)
 	r.waits = settled && waits && len(r.inbox) == 0 && !r.cancelled
 	r.announce()
 }
@@ -271,7 +275,7 @@ func (r *run) session() *v1alpha1.Session {
 // turnState is the Turn as its steps see it, with the messages that wait to go into it.
 func (r *run) turnState() turnstate.Turn {
 	t := turnstate.TurnOf(r.turn, r.session())
-	t.Local, t.Steers = true, r.steers
+	t.Local, t.Steers, t.Budgets = true, r.steers, &r.budgets
 	return t
 }
 
@@ -282,9 +286,10 @@ func (r *run) steers(context.Context) ([]turnstate.Steer, error) {
 	var steers []turnstate.Steer
 	for _, other := range r.queue.steers {
 		s := turnstate.Steer{
-			Ref:      v1alpha1.JournalTurn{Name: other.shown.Name, UID: other.shown.UID},
-			Controls: other.shown.Spec.Controls,
-			Task:     other.shown.Spec.Origin.TaskOf() != nil,
+			Ref:         v1alpha1.JournalTurn{Name: other.shown.Name, UID: other.shown.UID},
+			Controls:    other.shown.Spec.Controls,
+			SubmittedBy: other.shown.Spec.SubmittedBy,
+			Task:        other.shown.Spec.Origin.TaskOf() != nil,
 		}
 		s.Input, s.Content = turnstate.MessageOf(other.shown.Spec)
 		steers = append(steers, s)

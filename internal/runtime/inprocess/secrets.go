@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -15,7 +16,8 @@ func (a *acting) lookForSecrets(ctx context.Context, indexes []int) error {
 	var failed []error
 	for _, i := range indexes {
 		call := &a.calls()[i]
-		missing, err := a.loop.Steps.MissingSecret(ctx, a.turn.Namespace, a.config.Tools.Planned(*call))
+		of := executor.Asker{Namespace: a.turn.Namespace, User: turnstate.UserOf(a.turn)}
+		missing, err := a.loop.Steps.MissingSecret(ctx, of, a.config.Tools.Planned(*call))
 		if err != nil {
 			failed = append(failed, err)
 			continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/budget"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -47,7 +48,16 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 		missing := turnstate.FindMissingKey(config)
 		if missing == nil {
 			closed, err := r.call(ctx, config)
-			if !errors.As(err, &missing) {
+			var refusal *budget.Refusal
+			switch {
+			case errors.As(err, &refusal) && refusal.Ends:
+				return r.loop.Steps.Seal(ctx, r.turnState(), refusal)
+			case refusal != nil:
+				if err := r.awaitBudget(ctx, refusal); err != nil {
+					return nil, err
+				}
+				continue
+			case !errors.As(err, &missing):
 				return closed, err
 			}
 		}

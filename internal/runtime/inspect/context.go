@@ -86,7 +86,13 @@ type Hook struct {
 // Of returns the context of a Session. The configuration and the messages must be whole, and are not changed. A Session
 // that cannot be used has a Problem, and whatever else is known.
 func Of(session *v1alpha1.Session, resolved *config.Resolved, messages []event.Message) *Context {
-	c := turnstate.ConfigOf(resolved, nil)
+	return With(session, resolved, turnstate.ConfigOf(resolved, nil), messages)
+}
+
+// With is Of with the configuration of the Session's next Turn, which has texts that resolved may lack.
+func With(
+	session *v1alpha1.Session, resolved *config.Resolved, c turnstate.Config, messages []event.Message,
+) *Context {
 	locale := config.Locale(nil, session.Spec.Locale)
 	prompts := prompt.Prompts{Capabilities: c.Prompts, Layers: c.Effective.SystemPrompt, Locale: locale}
 	rendered := prompt.Render(prompts, c.Tools, messages)

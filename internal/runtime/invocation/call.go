@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/connection/token"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
@@ -21,7 +22,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/live"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
+	"github.com/capstan-dev/capstan/internal/runtime/payment"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/schedule"
+	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
@@ -45,12 +49,21 @@ type Runner struct {
 	ConfigMaps trust.ConfigMapReader
 	// Identity signs the identity tokens of agents; nil where none are signed.
 	Identity *identity.Signer
+	// Connections returns the tokens of users' connections. Without it, what token endpoints issue is not kept between
+	// calls.
+	Connections *token.Source
 	// Live receives the events that no journal has; nil for none.
 	Live live.Sink
 	// Records has the stores of Sessions, such as their files; nil for none.
 	Records record.Store
+	// Databases has the SQL databases of Sessions; nil for none.
+	Databases *sessiondb.Service
 	// Tasks runs the background tasks of Sessions; nil where none run.
 	Tasks background.Host
+	// Schedules keeps the Schedules that models create; nil where there are none.
+	Schedules schedule.Host
+	// Payments pays for the calls of HTTP tools; nil where payments are disabled.
+	Payments payment.Authority
 	// Account is the user name of the process at the API server, for instructions in messages. Default: the account of a
 	// standard installation.
 	Account string

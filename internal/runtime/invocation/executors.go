@@ -7,6 +7,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/connection/token"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/builtintool"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
@@ -35,7 +36,19 @@ func (run *Runner) process() executor.Process {
 	return executor.Process{
 		Clock: run.Clock, Egress: run.Egress, Clients: run.Clients, Secrets: run.Secrets, Account: run.Account,
 		Records: run.Records, Tasks: run.Tasks, Identity: run.Identity, ConfigMaps: run.ConfigMaps,
+		Schedules:   run.Schedules,
+		Connections: run.connections(),
+		Payments:    run.Payments,
+		Databases:   run.Databases,
 	}
+}
+
+// connections returns the source of the tokens of users' connections.
+func (run *Runner) connections() *token.Source {
+	if run.Connections != nil {
+		return run.Connections
+	}
+	return token.NewSource(run.Secrets, run.Egress, run.Clock)
 }
 
 // prepare returns how a call is carried out.
@@ -57,7 +70,8 @@ func (run *Runner) prepare(
 		Turn:        t.Ref,
 		Harness:     t.Harness,
 		Agent:       t.Agent,
-		SubmittedBy: t.SubmittedBy,
+		User:        t.User(),
+		Users:       t.Progress.Users,
 		Origin:      t.Origin,
 		Locale:      t.Locale,
 		Cause:       CauseOf(t, c.Call.ID),
@@ -117,7 +131,7 @@ func CauseOf(t turnstate.Turn, call string) record.Cause {
 // MissingSecret returns the first missing Secret that a call of a definition needs; nil if none is missing. A nil
 // definition needs none.
 func (run *Runner) MissingSecret(
-	ctx context.Context, namespace string, d *definition.Definition,
+	ctx context.Context, of executor.Asker, d *definition.Definition,
 ) (*act.MissingSecret, error) {
 	if d == nil {
 		return nil, nil
@@ -126,7 +140,7 @@ func (run *Runner) MissingSecret(
 	if !uses {
 		return nil, nil
 	}
-	return user.MissingSecret(ctx, run.process(), namespace, d)
+	return user.MissingSecret(ctx, run.process(), of, d)
 }
 
 // claimed reports whether the next request of a call that must not start twice was claimed. What has become of a

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/testing/site"
@@ -45,7 +46,12 @@ func TestACallOfAnMCPServerThatHasMovedWaitsUntilItsToolsAreDiscovered(t *testin
 				!strings.Contains(missing.Error(), `MCPServer "search"`) {
 				t.Fatalf("it ends with %v", err)
 			}
-			if held, err := b.MissingSecret(t.Context(), "ns", d); err != nil || held == nil || *held != *missing {
+			if held, err := b.MissingSecret(
+				t.Context(),
+				executor.Asker{Namespace: "ns"},
+				d,
+			); err != nil || held == nil ||
+				*held != *missing {
 				t.Errorf("it waits for %+v, %v", held, err)
 			}
 			if b.entries() != 0 || s.Requests() != 0 {
@@ -53,7 +59,12 @@ func TestACallOfAnMCPServerThatHasMovedWaitsUntilItsToolsAreDiscovered(t *testin
 			}
 			definition.SetDiscovered(&server.Status, &server.Spec)
 			d = definition.OfServer(server).Planned(call)
-			if held, err := b.MissingSecret(t.Context(), "ns", d); err != nil || held != nil || d == nil {
+			if held, err := b.MissingSecret(
+				t.Context(),
+				executor.Asker{Namespace: "ns"},
+				d,
+			); err != nil || held != nil ||
+				d == nil {
 				t.Fatalf("once they are discovered it waits for %+v, %v", held, err)
 			}
 			end, err := b.CarryOut(t.Context(), turn, Call{Call: call, Definition: d, Attempt: NewAttempt(&Line{})})

@@ -3,6 +3,7 @@ package invocation
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,6 +81,21 @@ func TestACallThatStartsOnceIsClaimedAndItsOutcomeKept(t *testing.T) {
 	late, err := b.CarryOut(t.Context(), turn, other)
 	if err != nil || late.Closed == nil {
 		t.Errorf("behind the end of the step it ends with %+v, %v", late, err)
+	}
+}
+
+// Rules: DUR-07.
+func TestACallThatFailsAfterItsClaimIsSettledWithItsError(t *testing.T) {
+	s := site.New(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	store := memory.New()
+	turn, call := requesting(s, v1alpha1.SideEffectAtMostOnce)
+	first, err := onStore(t, store).reaching(s).CarryOut(t.Context(), turn, call)
+	if err != nil || first.Outcome.State == v1alpha1.ToolCallStateSucceeded || first.Kept.Ordinal != 2 {
+		t.Fatalf("it ends with %+v, %v", first, err)
+	}
+	again, err := onStore(t, store).reaching(s).CarryOut(t.Context(), turn, call)
+	if err != nil || again.Kept.Ordinal != 2 || again.Outcome.State != first.Outcome.State || s.Requests() != 1 {
+		t.Errorf("in another process it ends with %+v, %v after %d requests", again, err, s.Requests())
 	}
 }
 

@@ -22,7 +22,7 @@ func someModel(provider v1alpha1.ModelProvider) *v1alpha1.Model {
 	return &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Name: "some"}, Spec: v1alpha1.ModelSpec{Provider: provider}}
 }
 
-// Rules: MODEL-03.
+// Rules: MODEL-01, MODEL-03.
 func TestRegistryGivesTheDriverOfTheProvider(t *testing.T) {
 	registry := Registry{
 		"One": func(*v1alpha1.Model, Access) (Driver, error) { return nil, errors.New("the wrong factory was called") },

@@ -37,6 +37,7 @@ var sentences = map[v1alpha1.ErrorCode]string{
 		"Restore it, or continue without it.",
 	v1alpha1.ErrorCodeBlockedByUserPromptHook: "The message was blocked by a hook. Change it and send it again.",
 	v1alpha1.ErrorCodeCancelled:               "The turn was cancelled.",
+	v1alpha1.ErrorCodeBudgetExhausted:         "A budget is exhausted. Raise its limit, or continue later.",
 }
 
 const (

@@ -49,8 +49,7 @@ func AfterReason(p v1alpha1.TurnProgress, r Response, pending int, maxIterations
 		maxIterations = v1alpha1.DefaultMaxIterations
 	}
 	next := following(p)
-	next.Summary.ModelCalls = addCount(next.Summary.ModelCalls, 1)
-	next.Summary.Usage = addUsage(next.Summary.Usage, r.Usage)
+	AddCall(next.Summary, r.Usage)
 	goesOn := r.Planned > 0 || pending > 0
 	switch {
 	case goesOn && next.Iteration >= maxIterations:
@@ -74,6 +73,21 @@ func AfterAct(p v1alpha1.TurnProgress) v1alpha1.TurnProgress {
 	next := following(p)
 	reason(&next)
 	return next
+}
+
+// Compacted returns the progress after a step that has compacted the conversation, and opened as a model call: that
+// call is the next step, in the same iteration (LLM-08).
+func Compacted(p v1alpha1.TurnProgress, trigger v1alpha1.CompactionTrigger) v1alpha1.TurnProgress {
+	next := following(p)
+	next.Phase, next.Plan.Phase, next.Plan.Compacted = v1alpha1.TurnPhaseReason, v1alpha1.PlanPhaseReason, trigger
+	next.Summary.Compactions = addCount(next.Summary.Compactions, 1)
+	return next
+}
+
+// AddCall adds a model call to the totals of a Turn.
+func AddCall(sum *v1alpha1.TurnSummary, usage v1alpha1.Usage) {
+	sum.ModelCalls = addCount(sum.ModelCalls, 1)
+	sum.Usage = addUsage(sum.Usage, usage)
 }
 
 // Fail returns the progress of a Turn that fails in its open step, whatever the step has produced so far (TURN-09).

@@ -53,6 +53,13 @@ func OwnedByMCPServer(name string, uid types.UID) []metav1.OwnerReference {
 	return ownedBy("MCPServer", name, uid)
 }
 
+// OwnedBySecret returns the owner reference of an object that is deleted with a Secret, and does not delay that.
+func OwnedBySecret(name string, uid types.UID) []metav1.OwnerReference {
+	owners := ownedBy("Secret", name, uid)
+	owners[0].APIVersion = "v1"
+	return owners
+}
+
 func ownedBy(kind, name string, uid types.UID) []metav1.OwnerReference {
 	no := false
 	return []metav1.OwnerReference{{

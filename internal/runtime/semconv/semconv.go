@@ -48,7 +48,11 @@ const (
 	ToolExecutor  = "capstan.tool.executor"
 	ToolAttempt   = "capstan.tool.attempt"
 	SubAgentName  = "capstan.sub_agent.session"
+	HookEvent     = "capstan.hook.event"
+	HookDecision  = "capstan.hook.decision"
+	SpanHook      = "hook"
 	SpanReason    = "reason"
 	SpanAct       = "act"
+	SpanCompact   = "compact"
 	ProviderOther = "capstan.simulated"
 )

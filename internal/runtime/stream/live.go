@@ -30,6 +30,15 @@ func Progress(s journal.Session, turn stream.Turn, e event.Event) (stream.Event,
 	}, nil
 }
 
+// Output returns the live event of a piece of output of a running tool call (CTX-04). The context is that of the call.
+func Output(
+	s journal.Session, turn stream.Turn, context map[string]string, at time.Time, data stream.ToolOutputDelta,
+) stream.Event {
+	e := Live(s, &turn, stream.TypeToolOutputDelta, at, data)
+	e.Context = context
+	return e
+}
+
 // State returns what turn.state shows of a Turn.
 func State(t *v1alpha1.Turn) stream.TurnState {
 	state := stream.TurnState{Phase: t.Status.Phase}
@@ -47,6 +56,14 @@ func State(t *v1alpha1.Turn) stream.TurnState {
 		})
 	}
 	return state
+}
+
+// WaitingCall returns a call that waits for approval, without its arguments.
+func WaitingCall(t *v1alpha1.Turn, c *v1alpha1.ToolCall) stream.WaitingCall {
+	return stream.WaitingCall{
+		Turn: stream.Turn{Name: t.Name, UID: t.UID}, TurnSubmittedBy: t.Spec.SubmittedBy, ID: c.ID, CallDigest: c.CallDigest,
+		Name: c.Name, Executor: c.Executor, SideEffect: c.SideEffect, Hints: c.Hints, ApproveBy: c.ApproveBy,
+	}
 }
 
 // encode is for the types of api/stream, which always have a JSON form.

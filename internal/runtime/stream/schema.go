@@ -23,6 +23,8 @@ var durable = map[string]func([]byte) ([]byte, error){
 	event.TypeOutputMessageCompleted: as[stream.OutputMessageCompleted],
 	event.TypeLLMGeneration:          as[stream.LLMGeneration],
 	event.TypeTranscriptRepaired:     as[stream.TranscriptRepaired],
+	event.TypeContextCompacting:      as[stream.ContextCompacting],
+	event.TypeContextCompacted:       as[stream.ContextCompacted],
 	event.TypeActStarted:             as[stream.ActStarted],
 	event.TypeActCompleted:           as[stream.ActCompleted],
 	event.TypeToolStarted:            as[stream.ToolStarted],
@@ -32,6 +34,10 @@ var durable = map[string]func([]byte) ([]byte, error){
 	event.TypeSubAgentCompleted:      as[stream.SubAgent],
 	event.TypeSubAgentFailed:         as[stream.SubAgent],
 	event.TypeSubAgentCancelled:      as[stream.SubAgent],
+	event.TypeBudgetWarning:          as[stream.Budget],
+	event.TypeBudgetPaused:           as[stream.Budget],
+	event.TypeBudgetExhausted:        as[stream.Budget],
+	event.TypeBudgetResumed:          as[stream.Budget],
 }
 
 // as decodes the data of the journal into the public type, which leaves out what is not public, and encodes it again.

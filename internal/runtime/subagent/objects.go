@@ -109,12 +109,21 @@ func (c Call) NewTurn(session types.UID) *v1alpha1.Turn {
 			Input:                 c.message(),
 			Delivery:              v1alpha1.DeliveryQueue,
 			DesiredState:          v1alpha1.DesiredStateRunning,
-			SubmittedBy:           c.Turn.Spec.SubmittedBy,
+			SubmittedBy:           c.user(),
 			TraceParent:           c.traceParent(),
 			Origin:                &v1alpha1.TurnOrigin{Type: v1alpha1.TurnOriginTypeSubAgent, SubAgent: c.origin()},
 			ActiveDeadlineSeconds: &seconds,
 		},
 	}
+}
+
+// user is the user of the calling Turn. That of a Turn with messages of several users is not known, so that the
+// sub-agent acts for none of them.
+func (c Call) user() string {
+	if c.Turn.Status.Users == v1alpha1.TurnUsersSeveral {
+		return ""
+	}
+	return c.Turn.Spec.SubmittedBy
 }
 
 // traceParent is the trace context of the call, so that the sub-agent belongs to the trace of its caller.

@@ -97,6 +97,7 @@ func Totals(p *v1alpha1.TurnProgress) *v1alpha1.SubAgentTotals {
 	}
 	totals := v1alpha1.SubAgentTotals{
 		Usage: sum.Usage, ModelCalls: sum.ModelCalls, Cost: sum.Cost, UnpricedModelCalls: sum.UnpricedModelCalls,
+		Payments: sum.Payments,
 	}
 	if sum.SubAgents != nil {
 		totals = Add(totals, sum.SubAgents.SubAgentTotals)
@@ -116,6 +117,9 @@ func Add(sum, more v1alpha1.SubAgentTotals) v1alpha1.SubAgentTotals {
 		sum.UnpricedModelCalls += more.UnpricedModelCalls
 	} else {
 		sum.UnpricedModelCalls += more.ModelCalls
+	}
+	if paid, ok := cost.Add(sum.Payments, more.Payments...); ok {
+		sum.Payments = paid
 	}
 	return sum
 }

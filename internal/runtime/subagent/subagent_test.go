@@ -57,6 +57,16 @@ func elsewhere(c *subagent.Call) {
 	c.Tool.Spec.Agent.HarnessRef = &v1alpha1.LocalReference{Name: "other"}
 }
 
+// Rules: CONN-01.
+func TestASubAgentHasTheUserOfItsCaller(t *testing.T) {
+	for users, want := range map[v1alpha1.TurnUsers]string{"": "ann", v1alpha1.TurnUsersSeveral: ""} {
+		turn := call(func(c *subagent.Call) { c.Turn.Status.Users = users }).NewTurn("s2")
+		if turn.Spec.SubmittedBy != want {
+			t.Errorf("with users %q it is %q", users, turn.Spec.SubmittedBy)
+		}
+	}
+}
+
 // Rules: SPAWN-05.
 func TestASubAgentInheritsHarnessAndAgentAndNothingOfTheSession(t *testing.T) {
 	session := call().NewSession()

@@ -27,14 +27,14 @@ func Changed() Outcome {
 	return NotExecuted(v1alpha1.ToolCallReasonToolChanged, "it was changed or removed after it was called")
 }
 
-// Rejected is the outcome of a rejected call.
-func Rejected() Outcome {
-	return Outcome{
-		State:  v1alpha1.ToolCallStateNotExecuted,
-		Reason: v1alpha1.ToolCallReasonRejected,
-		Error: sentence("The tool was not executed", "its approval was rejected") +
-			" It has changed nothing. Do not call it again with the same arguments unless you are told to.",
+// Rejected is the outcome of a rejected call. The reason is that of the user who has rejected it; empty for none.
+func Rejected(reason string) Outcome {
+	text := sentence("The tool was not executed", "its approval was rejected") +
+		" It has changed nothing. Do not call it again with the same arguments unless you are told to."
+	if reason != "" {
+		text += " The reason of the user who has rejected it: " + reason
 	}
+	return Outcome{State: v1alpha1.ToolCallStateNotExecuted, Reason: v1alpha1.ToolCallReasonRejected, Error: text}
 }
 
 // ApprovalTimedOut is the outcome of a call that was not approved in time.

@@ -93,6 +93,18 @@ func NeedsConnection(name string, waits bool) Outcome {
 	}}}})
 }
 
+// LacksConnection is the outcome of a call that was not sent because the user of the Turn has no usable connection to a
+// provider. why is a sentence without its end, and remedy one or more with theirs. waits reports whether a client may
+// set the connection up; otherwise the call ends.
+func LacksConnection(name, why, remedy string, waits bool) Outcome {
+	if !waits {
+		return NotExecuted(v1alpha1.ToolCallReasonConnectionRequired, why)
+	}
+	return Outcome{Asked: &Input{Requests: []v1alpha1.ToolInputRequest{{
+		ID: name, Mode: v1alpha1.ToolInputModeConnection, Message: why + ". " + remedy + " Accept once it is set up.",
+	}}}}
+}
+
 // NeededConnection is the outcome of a Job, in view of the exit codes by which its tool reports that it has done
 // nothing because it needs a connection (TOOL-16). Nothing that the tool has printed counts, which others may have
 // written.

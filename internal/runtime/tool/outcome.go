@@ -39,6 +39,8 @@ type Outcome struct {
 	// Asked is what the tool asks before it continues; nil for nothing. The call has not ended then, and nothing else is
 	// set but Started.
 	Asked *Input
+	// Payment that was made for the call; nil for none.
+	Payment *event.Payment
 	// ExitCode is that of a command which has ended by itself with another one than 0.
 	ExitCode int32
 	// Retryable reports whether the call may be started again under a new attempt. It is never set for AtMostOnce.

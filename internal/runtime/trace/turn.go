@@ -94,6 +94,10 @@ func (c *collector) add(e event.Event) {
 		c.response(e)
 	case event.TypeReasonCompleted:
 		c.reason(e)
+	case event.TypeContextCompacting:
+		c.asked = e.Time.Time
+	case event.TypeContextCompacted:
+		c.compact(e)
 	case event.TypeToolStarted:
 		if data, err := event.Decode[event.ToolStarted](e); err == nil {
 			c.started[data.ToolCall.ID] = start{e.Time.Time, data}
@@ -155,6 +159,14 @@ func (c *collector) reason(e event.Event) {
 		s.Error = string(v1alpha1.ErrorCodeProcessingError)
 	}
 	c.span(s)
+}
+
+// compact adds the span of a step that has compacted the conversation.
+func (c *collector) compact(e event.Event) {
+	c.span(Span{
+		ID: event.StepSpan(c.turn.Ref.UID, c.exec), Parent: event.TurnSpan(c.turn.Ref.UID), Name: semconv.SpanCompact,
+		Start: c.asked, End: e.Time.Time, Attributes: []attribute.KeyValue{attribute.Int64(semconv.Step, int64(c.step))},
+	})
 }
 
 // model adds the span of a model call.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/trace"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -186,6 +187,36 @@ func TestTheTurnIsTheRootOfItsTraceOrContinuesAnother(t *testing.T) {
 		if again := trace.Of(of, nil, last, false)[0]; again.ID != root.ID {
 			t.Error("the same step has another span")
 		}
+	}
+}
+
+func TestAHookIsASpanBelowItsTurn(t *testing.T) {
+	ran := hook.Run{
+		Hook: "harness/base:guard", Event: hook.PreToolUse, Tool: "work", ToolCallID: "1-0", Key: "k", Decision: hook.Block,
+		Start: began, End: began.Add(time.Second),
+	}
+	of := turn()
+	of.Continues = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	s := trace.Hook(of, ran)
+	if s.Name != "hook harness/base:guard" || s.Parent != event.TurnSpan(uid) || s.Error != "" ||
+		s.Trace != "0af7651916cd43dd8448eb211c80319c" || !s.Start.Equal(began) || s.End.Sub(s.Start) != time.Second {
+		t.Errorf("the span is %+v", s)
+	}
+	got := attributes(s)
+	for name, want := range map[string]string{
+		"capstan.hook.event": string(hook.PreToolUse), "capstan.hook.decision": string(hook.Block),
+		"gen_ai.tool.name": "work", "gen_ai.tool.call.id": "1-0", "capstan.turn.uid": uid, "gen_ai.conversation.id": "s1",
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if again := trace.Hook(of, ran); again.ID != s.ID {
+		t.Error("the same run has another span")
+	}
+	ran.Key, ran.Decision = "another", hook.Failed
+	if failed := trace.Hook(of, ran); failed.ID == s.ID || failed.Error != string(hook.Failed) {
+		t.Errorf("the run that failed is %+v", failed)
 	}
 }
 

@@ -12,6 +12,8 @@ type Admission struct {
 	OpenedAtOrdinal int64
 	// At is when the first step began; zero if it was not recorded.
 	At metav1.MicroTime
+	// Continues is the W3C trace context that the Turn continues; empty for a trace of its own.
+	Continues string
 }
 
 // AdmissionOf returns the admission of the active Turn of a Session. Recorded values count only if they
@@ -22,5 +24,5 @@ func AdmissionOf(session *v1alpha1.Session) Admission {
 	if active == nil || active.AdmittedUID != active.UID || active.AdmittedAt == nil || active.OpenedAtOrdinal == 0 {
 		return Admission{OpenedAtOrdinal: session.Status.Journal.Head + 1}
 	}
-	return Admission{OpenedAtOrdinal: active.OpenedAtOrdinal, At: *active.AdmittedAt}
+	return Admission{OpenedAtOrdinal: active.OpenedAtOrdinal, At: *active.AdmittedAt, Continues: active.TraceParent}
 }

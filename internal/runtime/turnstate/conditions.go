@@ -190,6 +190,7 @@ var reasons = map[v1alpha1.ErrorCode]string{
 	v1alpha1.ErrorCodeJournalFull:             v1alpha1.ReasonJournalFull,
 	v1alpha1.ErrorCodeNameReused:              v1alpha1.ReasonNameReused,
 	v1alpha1.ErrorCodeInterrupted:             v1alpha1.ReasonInterrupted,
+	v1alpha1.ErrorCodeBudgetExhausted:         v1alpha1.ReasonBudgetExhausted,
 }
 
 // reasonOf returns the condition reason of an error code; Failed for a code that this version does not know.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/capability"
+	"github.com/capstan-dev/capstan/internal/runtime/compaction"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
@@ -32,6 +33,10 @@ type Config struct {
 	NoModel *MissingKey
 	// Fallbacks are called instead, in order, if Model cannot serve the request.
 	Fallbacks []*v1alpha1.Model
+	// Compaction is how long conversations are shortened; nil for not at all. Summarizer is the Model that writes
+	// summaries; nil for Model.
+	Compaction *compaction.Policy
+	Summarizer *v1alpha1.Model
 	// Tools are the definitions of the tools that the model may call.
 	Tools definition.Set
 	// Withheld has the tools whose calls in a response are refused, with the error for the model: it was shown another
@@ -68,6 +73,10 @@ func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config
 		Prompts:       resolved.Prompts(),
 		Hooks:         resolved.Hooks,
 		ModelNotFound: resolved.ModelNotFound(controls),
+	}
+	var summarizer *v1alpha1.Model
+	if c.Compaction, summarizer = resolved.Compaction(); summarizer != nil {
+		c.Summarizer = summarizer.DeepCopy()
 	}
 	if model, ok := resolved.Model(controls); ok {
 		// Copies, so that a model call does not keep the other Models of the namespace in memory.

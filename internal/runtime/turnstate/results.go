@@ -46,6 +46,9 @@ func SettledCallOf(result *v1alpha1.ToolResult, of v1alpha1.ToolCall) format.Set
 	}
 	if call.Decision != "" {
 		call.By = result.Spec.SubmittedBy
+		if reason := result.Spec.Reason; reason != "" {
+			call.Error = &reason
+		}
 	}
 	if text := result.Spec.Result; text != nil {
 		// Truncated here, because the entry must hold it however it is encoded.

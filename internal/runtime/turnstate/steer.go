@@ -27,6 +27,8 @@ type Steer struct {
 	ReadMessage MessageReader
 	// Controls of the message; nil for none.
 	Controls *v1alpha1.TurnControls
+	// SubmittedBy is the user who sent the message; empty if that is not known.
+	SubmittedBy string
 	// Task reports whether the message is the end of a background task, and not one of a user.
 	Task bool
 }

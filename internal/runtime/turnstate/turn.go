@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/budget"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
@@ -34,6 +35,10 @@ type Turn struct {
 	Locale string
 	// Depth is the number of Sessions above that of the Turn, in its tree of sub-agents.
 	Depth int32
+	// Root is the Session at the top of that tree, whose labels decide which Budgets count.
+	Root v1alpha1.ObjectIdentity
+	// Budgets are the changes of Budgets that concern the Turn; nil for none.
+	Budgets *budget.Notices
 	// SubmittedBy is the user who sent the message, and Origin why the manager has created the Turn; nil for none.
 	SubmittedBy string
 	Origin      *v1alpha1.TurnOrigin
@@ -71,6 +76,7 @@ func TurnOf(turn *v1alpha1.Turn, session *v1alpha1.Session) Turn {
 		Hints:       session.Spec.Hints,
 		Harness:     session.Spec.HarnessRef.Name,
 		Depth:       subagent.Depth(session),
+		Root:        rootOf(session),
 		SubmittedBy: turn.Spec.SubmittedBy,
 		Origin:      turn.Spec.Origin,
 		Continues:   turn.Spec.TraceParent,
@@ -83,6 +89,22 @@ func TurnOf(turn *v1alpha1.Turn, session *v1alpha1.Session) Turn {
 		t.Agent = agent.Name
 	}
 	return t
+}
+
+// UserOf is the user of all messages of a Turn; empty if there are several, or if the user is not known.
+func UserOf(turn *v1alpha1.Turn) string {
+	if turn.Status.Users == v1alpha1.TurnUsersSeveral {
+		return ""
+	}
+	return turn.Spec.SubmittedBy
+}
+
+// User is that of UserOf.
+func (t Turn) User() string {
+	if t.Progress.Users == v1alpha1.TurnUsersSeveral {
+		return ""
+	}
+	return t.SubmittedBy
 }
 
 // ControlsOf are the settings of the last message of a Turn (CFG-07, CFG-09).

@@ -9,12 +9,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/connection/token"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
+	"github.com/capstan-dev/capstan/internal/runtime/payment"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/schedule"
+	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
@@ -33,10 +37,14 @@ type Executor interface {
 type SecretUser interface {
 	Executor
 	// MissingSecret returns the first missing Secret of the calls of a definition; nil if none is missing. It reads the
-	// Secrets as Prepare does, and keeps nothing of them.
-	MissingSecret(
-		ctx context.Context, p Process, namespace string, d *definition.Definition,
-	) (*act.MissingSecret, error)
+	// Secrets as Prepare does, keeps nothing of them, and sends no request.
+	MissingSecret(ctx context.Context, p Process, of Asker, d *definition.Definition) (*act.MissingSecret, error)
+}
+
+// Asker is for whom a call is made.
+type Asker struct {
+	// Namespace of the Turn, and User that of all its messages; empty if that is not known.
+	Namespace, User string
 }
 
 // Process has the resources of its process that an executor may use.
@@ -53,10 +61,18 @@ type Process struct {
 	ConfigMaps trust.ConfigMapReader
 	// Identity signs the identity tokens of agents; nil where none are signed.
 	Identity *identity.Signer
+	// Connections returns the tokens of users' connections.
+	Connections *token.Source
 	// Records has the stores of Sessions; nil for none.
 	Records record.Store
+	// Databases has the SQL databases of Sessions; nil for none.
+	Databases *sessiondb.Service
 	// Tasks runs background tasks; nil where none run.
 	Tasks background.Host
+	// Schedules keeps the Schedules that models create; nil where there are none.
+	Schedules schedule.Host
+	// Payments pays for the calls of HTTP tools; nil where payments are disabled.
+	Payments payment.Authority
 	// Account is the user name of the process at the API server, for instructions in messages.
 	Account string
 }
@@ -78,11 +94,12 @@ type Call struct {
 	Turn    v1alpha1.JournalTurn
 	// Harness and Agent of the Session; Agent may be empty.
 	Harness, Agent string
-	// SubmittedBy is the user who sent the message of the Turn, Origin why the manager has created it, and Locale that of
-	// its response.
-	SubmittedBy string
-	Origin      *v1alpha1.TurnOrigin
-	Locale      string
+	// User is the user who sent all messages of the Turn; empty if that is not known, or if Users are several. Origin is
+	// why the manager has created the Turn, and Locale that of its response.
+	User   string
+	Users  v1alpha1.TurnUsers
+	Origin *v1alpha1.TurnOrigin
+	Locale string
 	// Cause identifies the call to the stores of its Session. All attempts of the call have the same cause.
 	Cause record.Cause
 	// Call as it was pinned.

@@ -2,7 +2,9 @@ package httptool
 
 import (
 	"context"
+	"net/http"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
@@ -22,9 +24,15 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	if spec == nil || spec.HTTP == nil {
 		return executor.Changed(c.Call, httpcall.Abandoned()), nil
 	}
-	secrets, err := p.AwaitSecrets(ctx, c, spec.HTTP.Headers, credential.OfTool)
-	if err != nil {
-		return executor.Work{}, err
+	secrets, lacks, err := p.ReadSources(ctx, c, spec.HTTP.Headers, credential.OfTool)
+	if err != nil || lacks != nil {
+		return executor.Work{Refused: lacks, Abandoned: httpcall.Abandoned()}, err
+	}
+	if spec.HTTP.Payment != nil && p.Payments != nil {
+		// It is read again for the payment. A call waits for a missing one before it starts.
+		if _, err := p.AwaitSecrets(ctx, c, walletOf(spec.HTTP.Payment), credential.OfWallet); err != nil {
+			return executor.Work{}, err
+		}
 	}
 	trusted, err := p.AwaitTrust(ctx, c, spec.HTTP.CABundle)
 	if err != nil {
@@ -42,11 +50,17 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		Permits:     c.Network.Permits,
 		KeepsOutput: c.KeepsOutput,
 	})
+	if refused == nil && spec.HTTP.Payment != nil && p.Payments != nil {
+		return pay(ctx, p, c, spec.HTTP.Payment, request)
+	}
 	return executor.Work{
 		Refused:   refused,
 		Abandoned: httpcall.Abandoned(),
 		Do: func(ctx context.Context) (tool.Outcome, error) {
 			response, err := p.Egress.Do(ctx, request)
+			if err == nil && response.Status == http.StatusPaymentRequired && spec.HTTP.Payment != nil {
+				return httpcall.NotPaid(v1alpha1.ToolCallReasonPaymentRefused, "payments are disabled in this installation"), nil
+			}
 			if err == nil {
 				if name := httpcall.Connection(response); name != "" {
 					return tool.NeedsConnection(name, c.Asks), nil
@@ -59,15 +73,18 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 
 // MissingSecret implements executor.SecretUser.
 func (Executor) MissingSecret(
-	ctx context.Context, p executor.Process, namespace string, d *definition.Definition,
+	ctx context.Context, p executor.Process, of executor.Asker, d *definition.Definition,
 ) (*act.MissingSecret, error) {
 	spec := d.Spec()
 	if spec == nil || spec.HTTP == nil {
 		return nil, nil
 	}
-	_, missing, err := p.ReadSecrets(ctx, namespace, d.Name, spec.HTTP.Headers, credential.OfTool)
+	missing, err := p.MissingSource(ctx, of, d.Name, spec.HTTP.Headers, credential.OfTool)
 	if missing == nil && err == nil {
-		_, missing, err = p.ReadTrust(ctx, namespace, d.Name, spec.HTTP.CABundle)
+		missing, err = missingWallet(ctx, p, of.Namespace, d.Name, spec.HTTP.Payment)
+	}
+	if missing == nil && err == nil {
+		_, missing, err = p.ReadTrust(ctx, of.Namespace, d.Name, spec.HTTP.CABundle)
 	}
 	return missing, err
 }

@@ -35,9 +35,9 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		return executor.Work{}, err
 	}
 	spec := remote.Server.Spec
-	secrets, err := p.AwaitSecrets(ctx, c, spec.Headers, credential.OfMCPServer)
-	if err != nil {
-		return executor.Work{}, err
+	secrets, lacks, err := p.ReadSources(ctx, c, spec.Headers, credential.OfMCPServer)
+	if err != nil || lacks != nil {
+		return executor.Work{Refused: lacks, Abandoned: httpcall.Abandoned()}, err
 	}
 	trusted, err := p.AwaitTrust(ctx, c, spec.CABundle)
 	if err != nil {
@@ -107,7 +107,7 @@ func undiscovered(name string, remote *definition.Remote) *act.MissingSecret {
 
 // MissingSecret implements executor.SecretUser.
 func (Executor) MissingSecret(
-	ctx context.Context, p executor.Process, namespace string, d *definition.Definition,
+	ctx context.Context, p executor.Process, of executor.Asker, d *definition.Definition,
 ) (*act.MissingSecret, error) {
 	remote := d.Remote()
 	if remote == nil {
@@ -117,9 +117,9 @@ func (Executor) MissingSecret(
 		return missing, nil
 	}
 	spec := remote.Server.Spec
-	_, missing, err := p.ReadSecrets(ctx, namespace, d.Name, spec.Headers, credential.OfMCPServer)
+	missing, err := p.MissingSource(ctx, of, d.Name, spec.Headers, credential.OfMCPServer)
 	if missing == nil && err == nil {
-		_, missing, err = p.ReadTrust(ctx, namespace, d.Name, spec.CABundle)
+		_, missing, err = p.ReadTrust(ctx, of.Namespace, d.Name, spec.CABundle)
 	}
 	if missing != nil || err != nil || definition.ConnectionLeftOut(remote.Server) {
 		return missing, err

@@ -61,7 +61,7 @@ func taskOf(p executor.Process, c executor.Call) *background.Task {
 	return &background.Task{
 		ID:   background.ID(own.UID, c.Call.ID),
 		Tool: background.Tool{Name: c.Call.Background, UID: c.Call.ToolUID, Digest: c.Call.ToolDigest},
-		Turn: own, CallID: c.Call.ID, Root: background.RootOf(own, c.Origin), SubmittedBy: c.SubmittedBy,
+		Turn: own, CallID: c.Call.ID, Root: background.RootOf(own, c.Origin), SubmittedBy: c.User,
 		Locale: c.Locale, TraceParent: c.TraceParent, Timeout: c.Call.Timeout,
 		Fingerprint: tool.Fingerprint(c.Call.Background, string(background.Unwrap(c.Arguments).Arguments)),
 		Recorded:    p.Clock(),

@@ -121,7 +121,7 @@ func (d Discoverer) reach(ctx context.Context, server *v1alpha1.MCPServer) (*mcp
 	}
 	url, route := destination.Of(server.Namespace, spec.URL, spec.ServiceRef)
 	route.Roots = trusted.Roots
-	plain, secret, why := credential.Headers(spec.Headers, secrets, url)
+	plain, secret, why := credential.Headers(spec.Headers, credential.Sources{Secrets: secrets}, url)
 	if why != "" {
 		return nil, &Finding{
 			Reason: v1alpha1.ReasonSecretUnusable, Message: "The server cannot be asked: " + why + ".",

@@ -22,6 +22,8 @@ const (
 	DefaultBaseURL = "https://api.openai.com/v1/"
 	// name of the provider in errors.
 	name = "OpenAI"
+	// versionQuery is the query of a base URL that has the version of one of Azure's dated APIs.
+	versionQuery = "api-version"
 )
 
 // Options of a driver. "chat/completions" or "responses" follows the base URL.
@@ -35,6 +37,8 @@ type driver struct {
 	key         string
 	// own reports whether the server is OpenAI's or Azure's, which refuse parameters that other servers still require.
 	own bool
+	// dated reports whether the API is one of Azure's with a version, which refuse parameters that are newer.
+	dated bool
 	// identifies reports whether the server is OpenAI's, which documents a field for the pseudonym of a user. Others may
 	// refuse it.
 	identifies bool
@@ -73,20 +77,30 @@ func settings(o Options) (*driver, []option.RequestOption, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the parameters for OpenAI: %w", err)
 	}
+	version := address.Query().Get(versionQuery)
+	address.RawQuery = ""
 	options := []option.RequestOption{
-		option.WithBaseURL(strings.TrimSuffix(base, "/") + "/"),
+		option.WithBaseURL(strings.TrimSuffix(address.String(), "/") + "/"),
 		option.WithHTTPClient(provider.Client(o.HTTP)),
 		option.WithMaxRetries(0),
 		option.WithMiddleware(withoutNullErrors),
 	}
-	if o.Key != "" {
+	switch {
+	case version != "":
+		// There a bearer token is one of an identity provider, and no API key.
+		options = append(options, option.WithQuery(versionQuery, version))
+		if o.Key != "" {
+			options = append(options, option.WithHeader("Api-Key", o.Key))
+		}
+	case o.Key != "":
 		options = append(options, option.WithAPIKey(o.Key))
 	}
 	return &driver{
 		parameters: o.Parameters,
 		sampling:   sampling,
 		key:        o.Key,
-		own:        isOwn(address.Hostname()),
+		own:        isOwn(address.Hostname()) || version != "",
+		dated:      version != "",
 		identifies: isOpenAI(address.Hostname()),
 		deepSeek:   isDeepSeek(address.Hostname()),
 	}, options, nil

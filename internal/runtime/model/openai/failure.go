@@ -89,9 +89,16 @@ type problem struct {
 	Type    string `json:"type"`
 	Param   string `json:"param"`
 	Message string `json:"message"`
-	Inner   struct {
-		Code string `json:"code"`
-	} `json:"innererror"`
+	Inner   inner  `json:"innererror"`
+	// Behind is what a gateway passes on of the error of the provider behind it.
+	Behind struct {
+		Inner inner `json:"innererror"`
+	} `json:"provider_specific_fields"`
+}
+
+// inner is the precise part of an error.
+type inner struct {
+	Code string `json:"code"`
 }
 
 // problemOf reads an error. Servers send it under "error" or as the whole body, and it may be a plain text.
@@ -126,12 +133,15 @@ func (p problem) word() string {
 	return p.Type
 }
 
+// filterViolation is Azure's precise code of an error of its content filter.
+const filterViolation = "ResponsibleAIPolicyViolation"
+
 // filter is the word of an error that reports that a filter refused the prompt or the response; empty for any other.
 // Azure answers 400 with the first, and the second within it (github.com/openai/openai-dotnet/issues/55); gateways use
-// content_policy_violation (github.com/BerriAI/litellm/pull/16231).
+// content_policy_violation, or pass the second one on (github.com/BerriAI/litellm/pull/16231, 2025-11).
 func (p problem) filter() string {
 	switch {
-	case p.word() == finishFilter, p.Inner.Code == "ResponsibleAIPolicyViolation":
+	case p.word() == finishFilter, p.Inner.Code == filterViolation, p.Behind.Inner.Code == filterViolation:
 		return finishFilter
 	case p.word() == "content_policy_violation":
 		return p.word()

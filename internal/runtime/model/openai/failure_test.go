@@ -162,6 +162,13 @@ func TestAFilterThatAnswersWithAnErrorIsARefusal(t *testing.T) {
 		"a prompt, at a gateway": {
 			providertest.Answer{Status: 400, Body: `{"error":{"code":"content_policy_violation"}}`}, "",
 		},
+		"a prompt, at a gateway that passes the inner word on": {
+			providertest.Answer{
+				Status: 400, Body: `{"error":{"message":"litellm.ContentPolicyViolationError","type":null,"code":"400",` +
+					`"provider_specific_fields":{"innererror":{"code":"ResponsibleAIPolicyViolation"}}}}`,
+			},
+			"",
+		},
 		"a response": {providertest.Answer{Body: begun + "data: " + azure + "\n\n"}, "Once"},
 	} {
 		t.Run(name, func(t *testing.T) {

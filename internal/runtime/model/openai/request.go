@@ -38,7 +38,8 @@ func (d *driver) request(r model.Request) (sdk.ChatCompletionNewParams, error) {
 		StreamOptions: sdk.ChatCompletionStreamOptionsParam{IncludeUsage: param.NewOpt(true)},
 	}
 	d.limit(&body)
-	if d.own {
+	if d.own && !d.dated {
+		// It is the default, also of dated APIs, of which the older ones do not know the parameter.
 		body.Store = param.NewOpt(false)
 	}
 	if d.identifies && r.User != "" {

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"testing"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -86,6 +87,43 @@ func TestParameters(t *testing.T) {
 		"model": "gpt-4.1", "stream": true, "stream_options": {"include_usage": true}, "store": false, "temperature": 0,
 		"messages": [{"role": "user", "content": "the very private question"}]
 	}`)
+}
+
+// TestADatedAPIOfAzureGetsItsVersionAndTheKeyInAHeader: the reference of Azure's dated APIs demands the query
+// api-version, and the key in the header api-key; parameters that are newer than the version are errors.
+func TestADatedAPIOfAzureGetsItsVersionAndTheKeyInAHeader(t *testing.T) {
+	const base = "https://mine.openai.azure.com/openai"
+	tokens := int32(512)
+	for name, test := range map[string]struct {
+		create    func(Options) (model.Driver, error)
+		path, url string
+	}{
+		"a deployment": {New, "/deployments/mine", base + "/deployments/mine/chat/completions?api-version=2024-10-21"},
+		"responses":    {NewResponses, "", base + "/responses?api-version=2024-10-21"},
+	} {
+		server := providertest.Serve(t, providertest.Answer{Status: http.StatusTeapot})
+		driver, err := test.create(Options{
+			HTTP: server.Client(), Key: key, BaseURL: base + test.path + "?api-version=2024-10-21",
+			Parameters: v1alpha1.ModelParameters{MaxOutputTokens: &tokens},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = driver.Generate(t.Context(), question()); err == nil {
+			t.Error("an error is a response")
+		}
+		request := server.One(t)
+		if request.URL != test.url || request.Header.Get("Api-Key") != key || request.Header.Get("Authorization") != "" {
+			t.Errorf("%s: %s with %v", name, request.URL, request.Header)
+		}
+		if name == "responses" {
+			continue
+		}
+		providertest.SameJSON(t, request.Body, `{
+			"model": "gpt-5", "stream": true, "stream_options": {"include_usage": true}, "max_completion_tokens": 512,
+			"messages": [{"role": "user", "content": "the very private question"}]
+		}`)
+	}
 }
 
 func TestWhichServersAreOpenAIs(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
 
 const (
@@ -24,10 +25,10 @@ const (
 	timeout = 15 * time.Second
 	// maxBody is how much of a response is read, and maxProblem how much of the provider's error is shown, in bytes.
 	maxBody, maxProblem = 1 << 20, 512
-	// minKey is the shortest API key that is redacted.
-	minKey = 8
 	// anthropicVersion is the version of Anthropic's API that all requests name.
 	anthropicVersion = "2023-06-01"
+	// versionQuery is the query of a baseURL that has the version of one of Azure's dated APIs.
+	versionQuery = "api-version"
 )
 
 // Result is what a probe has found.
@@ -68,15 +69,28 @@ func Do(ctx context.Context, m *v1alpha1.Model, access model.Access) (Result, er
 
 // requestFor is the request that lists the models of a provider.
 func requestFor(ctx context.Context, m *v1alpha1.Model, key string) (*http.Request, error) {
-	base := strings.TrimSuffix(model.Endpoint(m), "/")
+	address, err := url.Parse(model.Endpoint(m))
+	if err != nil {
+		return nil, err
+	}
+	version := address.Query().Get(versionQuery)
+	address.RawQuery = ""
+	base := strings.TrimSuffix(address.String(), "/")
 	header := http.Header{}
 	var path string
-	switch m.Spec.Provider {
-	case v1alpha1.ModelProviderAnthropic:
+	switch {
+	case version != "":
+		// Deployments have no list, but their resource has one of its models.
+		base, _, _ = strings.Cut(base, "/deployments/")
+		path = "/models?" + url.Values{versionQuery: {version}}.Encode()
+		if key != "" {
+			header.Set("Api-Key", key)
+		}
+	case m.Spec.Provider == v1alpha1.ModelProviderAnthropic:
 		path = "/v1/models?limit=1000"
 		header.Set("X-Api-Key", key)
 		header.Set("Anthropic-Version", anthropicVersion)
-	case v1alpha1.ModelProviderGoogle:
+	case m.Spec.Provider == v1alpha1.ModelProviderGoogle:
 		path = "/v1beta/models?pageSize=1000"
 		header.Set("X-Goog-Api-Key", key)
 	default:
@@ -87,9 +101,6 @@ func requestFor(ctx context.Context, m *v1alpha1.Model, key string) (*http.Reque
 		if key != "" {
 			header.Set("Authorization", "Bearer "+key)
 		}
-	}
-	if _, err := url.Parse(base + path); err != nil {
-		return nil, err
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, http.NoBody)
 	if err != nil {
@@ -154,7 +165,7 @@ func listed(m *v1alpha1.Model, body []byte) Result {
 	}
 }
 
-// problemOf is the provider's own error, without the API key; empty for none.
+// problemOf is the provider's own error, without the API key and control characters; empty for none.
 func problemOf(body []byte, key string) string {
 	var content struct {
 		Error json.RawMessage `json:"error"`
@@ -170,10 +181,7 @@ func problemOf(body []byte, key string) string {
 		_ = json.Unmarshal(content.Error, &detailed)
 		text = detailed.Message
 	}
-	if len(key) >= minKey {
-		text = strings.ReplaceAll(text, key, "[API key]")
-	}
-	return excerpt.Of(strings.Join(strings.Fields(text), " "), maxProblem)
+	return excerpt.Of(strings.Join(strings.Fields(provider.SafeText(text, key)), " "), maxProblem)
 }
 
 func failed(reason, problem string) Result {

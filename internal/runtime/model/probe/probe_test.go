@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -26,8 +27,8 @@ func probed(t *testing.T, handler http.Handler, p v1alpha1.ModelProvider, name, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(result.Message, key) {
-		t.Errorf("the message has the API key: %s", result.Message)
+	if strings.Contains(result.Message, key) || strings.ContainsFunc(result.Message, unicode.IsControl) {
+		t.Errorf("the message has the API key or control characters: %q", result.Message)
 	}
 	return result
 }
@@ -58,6 +59,9 @@ func TestServersThatListTheirModelsAreProbed(t *testing.T) {
 		"an endless list":     {answering(200, `{"data":[`+strings.Repeat(" ", 2<<20)), "m", v1alpha1.ReasonProbeFailed},
 		"a long error": {
 			answering(500, `{"error":"`+strings.Repeat("x", 9000)+`"}`), "m", v1alpha1.ReasonProbeFailed,
+		},
+		"an error with control characters": {
+			answering(500, `{"error":"\u001b]0;owned\u0007"}`), "m", v1alpha1.ReasonProbeFailed,
 		},
 		"an error of no shape": {answering(500, `{"error":[1]}`), "m", v1alpha1.ReasonProbeFailed},
 	} {
@@ -92,6 +96,25 @@ func TestEachProviderIsAskedAsItDocuments(t *testing.T) {
 		if got != want || result.Reason != v1alpha1.ReasonProbeSucceeded {
 			t.Errorf("%s: %q, %+v", p, got, result)
 		}
+	}
+}
+
+func TestADatedAPIOfAzureIsAskedForTheModelsOfItsResource(t *testing.T) {
+	azure := modelserver.Azure(key, "2024-10-21", "gpt-5")
+	for path, want := range map[string]string{
+		"/openai/deployments/gpt-5?api-version=2024-10-21": v1alpha1.ReasonProbeSucceeded,
+		"/openai?api-version=2024-10-21":                   v1alpha1.ReasonProbeSucceeded,
+		"/openai/deployments/gpt-5?api-version=2020-01-01": v1alpha1.ReasonProbeFailed,
+		"/openai/v1": v1alpha1.ReasonProbeSucceeded,
+	} {
+		if got := probed(t, azure, v1alpha1.ModelProviderOpenAI, "gpt-5", path); got.Reason != want {
+			t.Errorf("%s: %+v", path, got)
+		}
+	}
+	other := modelserver.Azure("another-key", "2024-10-21", "gpt-5")
+	if got := probed(t, other, v1alpha1.ModelProviderOpenAI, "gpt-5",
+		"/openai?api-version=2024-10-21"); got.Reason != v1alpha1.ReasonKeyRejected {
+		t.Errorf("with another key: %+v", got)
 	}
 }
 

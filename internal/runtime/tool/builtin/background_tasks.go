@@ -81,44 +81,43 @@ func shown(t *background.Task) shownTask {
 }
 
 // withTasks returns the Run of a tool that needs the tasks of the Session.
-func withTasks(run func(context.Context, Call) (any, error)) func(context.Context, Call) (any, error) {
-	return func(ctx context.Context, call Call) (any, error) {
-		if call.Tasks == nil {
-			return nil, Errorf("This process runs no background tasks.")
-		}
-		return run(ctx, call)
-	}
+func withTasks(run func(context.Context, Tasks, taskArguments) (any, error)) func(context.Context, Call) (any, error) {
+	return using("background tasks", func(s Services) Tasks { return s.Tasks },
+		func(ctx context.Context, _ Call, tasks Tasks, a taskArguments) (any, error) {
+			return run(ctx, tasks, a)
+		})
 }
 
-func listTasks(ctx context.Context, call Call) (any, error) {
-	tasks, err := call.Tasks.List(ctx, false)
+// taskArguments are the arguments of all tools.
+type taskArguments struct {
+	ID string `json:"task_id"`
+}
+
+func listTasks(ctx context.Context, tasks Tasks, _ taskArguments) (any, error) {
+	all, err := tasks.List(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]shownTask, 0, len(tasks))
-	for i := range tasks {
-		s := shown(&tasks[i])
+	list := make([]shownTask, 0, len(all))
+	for i := range all {
+		s := shown(&all[i])
 		s.Error = ""
 		list = append(list, s)
 	}
 	return map[string]any{"tasks": list}, nil
 }
 
-func readTask(ctx context.Context, call Call) (any, error) {
-	id, err := taskID(call)
-	if err != nil {
-		return nil, err
-	}
-	t, err := call.Tasks.Get(ctx, id)
+func readTask(ctx context.Context, tasks Tasks, a taskArguments) (any, error) {
+	t, err := tasks.Get(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
 	if t == nil {
-		return nil, noTask(id)
+		return nil, noTask(a.ID)
 	}
 	s := shown(t)
 	if t.End != nil && t.End.State == v1alpha1.ToolCallStateSucceeded {
-		text, err := call.Tasks.Result(ctx, id)
+		text, err := tasks.Result(ctx, a.ID)
 		if err != nil && !errors.Is(err, record.ErrNotFound) {
 			return nil, err
 		}
@@ -127,28 +126,15 @@ func readTask(ctx context.Context, call Call) (any, error) {
 	return s, nil
 }
 
-func cancelTask(ctx context.Context, call Call) (any, error) {
-	id, err := taskID(call)
-	if err != nil {
-		return nil, err
-	}
-	t, err := call.Tasks.Cancel(ctx, id)
+func cancelTask(ctx context.Context, tasks Tasks, a taskArguments) (any, error) {
+	t, err := tasks.Cancel(ctx, a.ID)
 	if err != nil {
 		return nil, err
 	}
 	if t == nil {
-		return nil, noTask(id)
+		return nil, noTask(a.ID)
 	}
-	call.TasksChanged()
 	return shown(t), nil
-}
-
-func taskID(call Call) (string, error) {
-	var arguments struct {
-		ID string `json:"task_id"`
-	}
-	err := call.Decode(&arguments)
-	return arguments.ID, err
 }
 
 func noTask(id string) error {

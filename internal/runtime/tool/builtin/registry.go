@@ -9,10 +9,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/background"
-	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
-	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
@@ -56,7 +53,7 @@ type Tool struct {
 	Run func(ctx context.Context, call Call) (any, error)
 }
 
-// Call is a call of a built-in tool, with all that the tool may use.
+// Call is a call of a built-in tool, with all that the tool may use: it is the context of the tool (CTX-01).
 type Call struct {
 	// Namespace of the Session, for which expensive work counts.
 	Namespace string
@@ -67,13 +64,8 @@ type Call struct {
 	// Cause identifies the call to the stores of the Session: a change with it happens once, however often the call is
 	// carried out.
 	Cause record.Cause
-	// Files are those of the Session; nil where there are none.
-	Files *sessionfs.FS
-	// Tasks are the background tasks of the Session; nil where there are none. TasksChanged makes the host look at them.
-	Tasks        *background.Tasks
-	TasksChanged func()
-	// Fetch sends a request to where the Session may send one; nil where no requests are sent.
-	Fetch func(ctx context.Context, request egress.Request) (*egress.Response, error)
+	// Services are those of the Session.
+	Services Services
 }
 
 // Decode reads the arguments.
@@ -122,7 +114,8 @@ var registry = struct {
 
 func init() {
 	for _, c := range []Capability{
-		backgroundTasks, currentTime, sessionFileSystem, statelessTodoList, subAgents, webFetch,
+		backgroundTasks, compacting, currentTime, sessionFileSystem, sessionSQLDatabase, sessionSchedule, sessionStorage,
+		statelessTodoList, subAgents, webFetch,
 	} {
 		Register(c)
 	}

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"unicode/utf8"
 
@@ -169,23 +168,11 @@ type fileArguments struct {
 	ByteOffset             *int `json:"byte_offset"`
 }
 
-// withFiles returns a tool that needs the files of the Session, and shows the model the errors that it can correct.
-func withFiles(run func(context.Context, Call, fileArguments) (any, error)) func(context.Context, Call) (any, error) {
-	return func(ctx context.Context, call Call) (any, error) {
-		if call.Files == nil {
-			return nil, Errorf("This session has no files.")
-		}
-		var arguments fileArguments
-		if err := call.Decode(&arguments); err != nil {
-			return nil, err
-		}
-		result, err := run(ctx, call, arguments)
-		var shown *sessionfs.Error
-		if errors.As(err, &shown) {
-			return nil, Errorf("%s", shown.Error())
-		}
-		return result, err
-	}
+// withFiles returns the Run of a tool that needs the files of the Session.
+func withFiles(
+	run func(context.Context, Call, Files, fileArguments) (any, error),
+) func(context.Context, Call) (any, error) {
+	return using("files", func(s Services) Files { return s.Files }, run)
 }
 
 // fileRead is what read_file returns.
@@ -202,8 +189,8 @@ type fileRead struct {
 	Content   string `json:"content"`
 }
 
-func readFile(ctx context.Context, call Call, a fileArguments) (any, error) {
-	file, err := call.Files.Read(ctx, a.Path)
+func readFile(ctx context.Context, _ Call, files Files, a fileArguments) (any, error) {
+	file, err := files.Read(ctx, a.Path)
 	switch {
 	case err != nil:
 		return nil, err
@@ -269,47 +256,47 @@ func changed(path string, written *sessionfs.Written, err error) (any, error) {
 	return fileChanged{Path: clean, Written: written}, err
 }
 
-func writeFile(ctx context.Context, call Call, a fileArguments) (any, error) {
+func writeFile(ctx context.Context, call Call, files Files, a fileArguments) (any, error) {
 	if !utf8.ValidString(a.Content) {
 		return nil, Errorf("The content is not valid UTF-8.")
 	}
-	written, err := call.Files.Write(ctx, call.Cause, a.Path, a.Content, a.Encoding)
+	written, err := files.Write(ctx, call.Cause, a.Path, a.Content, a.Encoding)
 	return changed(a.Path, written, err)
 }
 
-func editFile(ctx context.Context, call Call, a fileArguments) (any, error) {
-	written, err := call.Files.Edit(ctx, call.Cause, a.Path, a.OldText, a.NewText, a.ReplaceAll)
+func editFile(ctx context.Context, call Call, files Files, a fileArguments) (any, error) {
+	written, err := files.Edit(ctx, call.Cause, a.Path, a.OldText, a.NewText, a.ReplaceAll)
 	return changed(a.Path, written, err)
 }
 
-func createDirectory(ctx context.Context, call Call, a fileArguments) (any, error) {
-	written, err := call.Files.Mkdir(ctx, call.Cause, a.Path)
+func createDirectory(ctx context.Context, call Call, files Files, a fileArguments) (any, error) {
+	written, err := files.Mkdir(ctx, call.Cause, a.Path)
 	return changed(a.Path, written, err)
 }
 
-func deleteFile(ctx context.Context, call Call, a fileArguments) (any, error) {
-	deleted, err := call.Files.Delete(ctx, call.Cause, a.Path, a.Recursive)
+func deleteFile(ctx context.Context, call Call, files Files, a fileArguments) (any, error) {
+	deleted, err := files.Delete(ctx, call.Cause, a.Path, a.Recursive)
 	return sessionfs.Deleted{Deleted: deleted}, err
 }
 
-func listDirectory(ctx context.Context, call Call, a fileArguments) (any, error) {
-	entries, err := call.Files.List(ctx, a.Path)
+func listDirectory(ctx context.Context, _ Call, files Files, a fileArguments) (any, error) {
+	entries, err := files.List(ctx, a.Path)
 	if entries == nil {
 		entries = []sessionfs.Info{}
 	}
 	return map[string][]sessionfs.Info{"entries": entries}, err
 }
 
-func statFile(ctx context.Context, call Call, a fileArguments) (any, error) {
-	info, err := call.Files.Stat(ctx, a.Path)
+func statFile(ctx context.Context, _ Call, files Files, a fileArguments) (any, error) {
+	info, err := files.Stat(ctx, a.Path)
 	if err == nil && info == nil {
 		return nil, Errorf("%s does not exist.", a.Path)
 	}
 	return info, err
 }
 
-func grepFiles(ctx context.Context, call Call, a fileArguments) (any, error) {
-	return call.Files.Grep(ctx, a.Pattern, a.PathPattern)
+func grepFiles(ctx context.Context, _ Call, files Files, a fileArguments) (any, error) {
+	return files.Grep(ctx, a.Pattern, a.PathPattern)
 }
 
 // ReadsFiles reports whether a model has the tools to read the files of its Session.

@@ -19,7 +19,7 @@ import (
 // desk calls the tools for files, each call with a cause of its own.
 type desk struct {
 	t     *testing.T
-	files *sessionfs.FS
+	files Files
 	calls int64
 }
 
@@ -40,7 +40,10 @@ func (d *desk) call(name, arguments string) tool.Outcome {
 	planned := v1alpha1.ToolCall{ID: "1-0", Attempt: 1}
 	definition.Pin(&planned)
 	outcome, defect := Run(d.t.Context(), definition, planned, Call{
-		Arguments: arguments, Now: noon, Files: d.files, Cause: record.Cause{Step: d.calls, Key: "turn/1-0"},
+		Arguments: arguments,
+		Now:       noon,
+		Services:  Services{Files: d.files},
+		Cause:     record.Cause{Step: d.calls, Key: "turn/1-0"},
 	})
 	if defect != nil {
 		d.t.Fatalf("%s %s: %v", name, arguments, defect)
@@ -202,7 +205,9 @@ func TestAStoreThatFailsIsADefect(t *testing.T) {
 	planned := v1alpha1.ToolCall{ID: "1-0", Attempt: 1}
 	definition.Pin(&planned)
 	outcome, defect := Run(t.Context(), definition, planned, Call{
-		Arguments: `{"path": "/a", "content": "a"}`, Files: files, Cause: record.Cause{Step: 1, Key: "turn/1-0"},
+		Arguments: `{"path": "/a", "content": "a"}`,
+		Services:  Services{Files: files},
+		Cause:     record.Cause{Step: 1, Key: "turn/1-0"},
 	})
 	if outcome.Reason != v1alpha1.ToolCallReasonInternalError || strings.Contains(outcome.Error, "hunter2") ||
 		defect == nil || !strings.Contains(defect.Error(), "hunter2") {

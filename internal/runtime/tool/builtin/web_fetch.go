@@ -54,7 +54,7 @@ var webFetch = Capability{
 }`,
 		// GET has no effect that a second one would repeat.
 		SideEffect: v1alpha1.SideEffectIdempotent,
-		Run:        fetchPage,
+		Run:        using("web access", func(s Services) Web { return s.Web }, fetchPage),
 	}},
 }
 
@@ -69,18 +69,14 @@ type page struct {
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-func fetchPage(ctx context.Context, call Call) (any, error) {
-	asked := struct {
-		URL    string `json:"url"`
-		Format string `json:"format"`
-	}{Format: "markdown"}
-	if err := call.Decode(&asked); err != nil {
-		return nil, err
-	}
-	if call.Fetch == nil {
-		return nil, Errorf("The web cannot be reached from here.")
-	}
-	response, err := call.Fetch(ctx, egress.Request{
+// pageArguments are the arguments of web_fetch.
+type pageArguments struct {
+	URL    string `json:"url"`
+	Format string `json:"format"`
+}
+
+func fetchPage(ctx context.Context, call Call, web Web, asked pageArguments) (any, error) {
+	response, err := web.Fetch(ctx, egress.Request{
 		Method:  http.MethodGet,
 		URL:     asked.URL,
 		Header:  http.Header{"Accept": {"text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.8"}},
@@ -96,7 +92,7 @@ func fetchPage(ctx context.Context, call Call) (any, error) {
 	case response.Status/100 != 2:
 		return nil, Errorf("The server responded with status %d (%s).", response.Status, http.StatusText(response.Status))
 	}
-	return readPage(ctx, call.Namespace, response, asked.Format == "markdown")
+	return readPage(ctx, call.Namespace, response, asked.Format != "raw")
 }
 
 // readPage returns the text of a response to a call of a namespace.

@@ -25,7 +25,12 @@ func fetched(t *testing.T, client *egress.Client, permits func(*url.URL) bool, a
 		request.Permits = permits
 		return client.Do(ctx, request)
 	}
-	outcome, defect := Run(t.Context(), d, planned, Call{Arguments: arguments, Now: noon, Fetch: fetch})
+	outcome, defect := Run(
+		t.Context(),
+		d,
+		planned,
+		Call{Arguments: arguments, Now: noon, Services: Services{Web: FetchFunc(fetch)}},
+	)
 	if defect != nil {
 		t.Fatal(defect)
 	}

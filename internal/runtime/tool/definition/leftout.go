@@ -38,9 +38,7 @@ func LeaveOutExecution(spec *v1alpha1.ToolSpec) {
 	if spec.HTTP != nil {
 		http := *spec.HTTP
 		http.URL = mark
-		http.Headers = slices.Clone(firstOf(http.Headers, func(h v1alpha1.HTTPHeader) bool {
-			return h.SecretKeyRef != nil
-		}))
+		http.Headers = slices.Clone(firstOf(http.Headers, v1alpha1.HTTPHeader.IsSecret))
 		spec.HTTP = &http
 	}
 }

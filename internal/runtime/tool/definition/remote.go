@@ -177,7 +177,7 @@ func LeaveOutConnection(server *v1alpha1.MCPServer) {
 	}
 	spec.URL = leftout.Mark(0, connectionDigest(spec))
 	// One shows that the server is sent a Secret.
-	spec.Headers = slices.Clone(firstOf(spec.Headers, func(h v1alpha1.HTTPHeader) bool { return h.SecretKeyRef != nil }))
+	spec.Headers = slices.Clone(firstOf(spec.Headers, v1alpha1.HTTPHeader.IsSecret))
 }
 
 // maxKeptConnection is the size up to which a cache keeps what only requests to an MCPServer need.

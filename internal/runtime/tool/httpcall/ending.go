@@ -153,6 +153,12 @@ func NotSent(call v1alpha1.ToolCall, reason, why string) tool.Outcome {
 	return tool.Failed(reason, tool.InterruptedText(why))
 }
 
+// NotPaid is the outcome of a call whose server asks for a payment that was not made. why is a sentence without its
+// end. It has nothing of the response: what the server writes to those who should pay is not for the model.
+func NotPaid(reason, why string) tool.Outcome {
+	return tool.AfterStart(tool.Failed(reason, "The server asks for a payment, which was not made: "+why+"."))
+}
+
 // Abandoned is the outcome of a call whose claim has no recorded outcome.
 func Abandoned() tool.Outcome {
 	return tool.AfterStart(

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -48,8 +47,8 @@ type Params struct {
 	Arguments string
 	// TraceParent is the W3C trace context of the call. An invalid one is omitted.
 	TraceParent string
-	// Secrets are the current Secrets that the headers refer to, by name. Missing ones are omitted.
-	Secrets map[string]*corev1.Secret
+	// Secrets have the current values of the headers that are secret. Missing ones are omitted.
+	Secrets credential.Sources
 	// Namespace of the Tool, and Roots the certificates that its server is trusted by; nil for those of the manager.
 	Namespace string
 	Roots     *x509.CertPool

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -45,12 +46,12 @@ func secretHeader(name, secret, key string) v1alpha1.HTTPHeader {
 	return v1alpha1.HTTPHeader{Name: name, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: secret, Key: key}}
 }
 
-func newSecret(name, value string, hosts ...string) map[string]*corev1.Secret {
+func newSecret(name, value string, hosts ...string) credential.Sources {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string][]byte{"token": []byte(value)}}
 	if len(hosts) > 0 {
 		secret.Annotations = map[string]string{v1alpha1.AnnotationAllowedHosts: strings.Join(hosts, ",")}
 	}
-	return map[string]*corev1.Secret{name: secret}
+	return credential.Sources{Secrets: map[string]*corev1.Secret{name: secret}}
 }
 
 func TestARequestSendsTheArgumentsAsItsBody(t *testing.T) {
@@ -174,7 +175,7 @@ func TestWhereArgumentsGo(t *testing.T) {
 
 func TestASecretThatCannotBeSentIsNot(t *testing.T) {
 	for name, test := range map[string]struct {
-		secrets map[string]*corev1.Secret
+		secrets credential.Sources
 		key     string
 		message string
 	}{

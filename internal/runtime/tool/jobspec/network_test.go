@@ -1,11 +1,14 @@
 package jobspec
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
@@ -131,6 +134,32 @@ func TestOnlyPodsWithoutNetworkHaveTheLabel(t *testing.T) {
 		}
 		if _, ok := job.Labels[v1alpha1.LabelNetwork]; ok {
 			t.Errorf("with network %q the Job has the label, which is for pods", network)
+		}
+	}
+}
+
+// TestTheExampleNetworkPolicySelectsThePodsOfAllTools covers those of background tasks, which have no label of a Turn.
+func TestTheExampleNetworkPolicySelectsThePodsOfAllTools(t *testing.T) {
+	content, err := os.ReadFile("../../../../config/tool-network/network_policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var example networkingv1.NetworkPolicy
+	if err := yaml.UnmarshalStrict(content, &example); err != nil {
+		t.Fatal(err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&example.Spec.PodSelector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range []string{"", "0123456789abcdef"} {
+		for _, reach := range []v1alpha1.NetworkReach{"", v1alpha1.NetworkReachNone} {
+			params := testParams()
+			params.Task.ID, params.Tool.Job.Network = task, reach
+			got := selector.Matches(labels.Set(Build(params).Spec.Template.Labels))
+			if want := reach != v1alpha1.NetworkReachNone; got != want {
+				t.Errorf("the pod of task %q with network %q is selected: %t, want %t", task, reach, got, want)
+			}
 		}
 	}
 }

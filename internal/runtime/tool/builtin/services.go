@@ -1,0 +1,122 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/capstan-dev/capstan/internal/runtime/background"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/schedule"
+	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/storage"
+)
+
+// Services are those of the Session of a call (CTX-01). Each is an interface of what tools need of it, and nil where
+// the host does not provide it: using tells the model then which one is missing. Both hosts fill them in at one place,
+// package builtintool, so that they provide the same ones (CTX-06).
+//
+// A further service is a field here, a line there, and the tools that use it.
+type Services struct {
+	// Databases are the SQL databases of the Session.
+	Databases Databases
+	// Files are those of the Session.
+	Files Files
+	// Storage has the values of the Session by key.
+	Storage Storage
+	// Schedules are those that models create for the Session.
+	Schedules Schedules
+	// Tasks are the background tasks of the Session.
+	Tasks Tasks
+	// Web sends requests to where the Session may send one.
+	Web Web
+}
+
+// Databases are what tools use of the SQL databases of a Session (SVC-05).
+type Databases interface {
+	List(ctx context.Context) ([]sessiondb.Info, error)
+	Create(ctx context.Context, cause record.Cause, name string) (sessiondb.Info, error)
+	Delete(ctx context.Context, cause record.Cause, name string) error
+	Query(ctx context.Context, name string, s sessiondb.Statement, rows int) (*sessiondb.Rows, error)
+	Schema(ctx context.Context, name string) (*sessiondb.Tables, error)
+	Execute(ctx context.Context, cause record.Cause, name string, s sessiondb.Statement) (*sessiondb.Executed, error)
+}
+
+// Files are what tools use of the files of a Session (FS-01).
+type Files interface {
+	Read(ctx context.Context, path string) (*sessionfs.File, error)
+	Stat(ctx context.Context, path string) (*sessionfs.Info, error)
+	List(ctx context.Context, path string) ([]sessionfs.Info, error)
+	Grep(ctx context.Context, text, path string) (*sessionfs.Matches, error)
+	Write(
+		ctx context.Context, cause record.Cause, path, content string, encoding sessionfs.Encoding,
+	) (*sessionfs.Written, error)
+	Edit(
+		ctx context.Context, cause record.Cause, path, before, after string, everywhere bool,
+	) (*sessionfs.Written, error)
+	Mkdir(ctx context.Context, cause record.Cause, path string) (*sessionfs.Written, error)
+	Delete(ctx context.Context, cause record.Cause, path string, recursive bool) (bool, error)
+}
+
+// Storage is what tools use of the values of a Session (KV-01).
+type Storage interface {
+	Set(ctx context.Context, cause record.Cause, key, value string) (*storage.Written, error)
+	Get(ctx context.Context, key string) (*storage.Value, error)
+	Delete(ctx context.Context, cause record.Cause, key string) (existed bool, err error)
+	List(ctx context.Context, prefix string) ([]storage.Info, error)
+}
+
+// Schedules are what tools use of the Schedules of a Session (SCHED-01).
+type Schedules interface {
+	Create(ctx context.Context, request schedule.Request) (*schedule.Entry, error)
+	List(ctx context.Context) ([]schedule.Entry, error)
+	// Cancel suspends a Schedule; nil if there is none of this name.
+	Cancel(ctx context.Context, name string) (*schedule.Entry, error)
+}
+
+// Tasks are what tools use of the background tasks of a Session (TASK-01).
+type Tasks interface {
+	List(ctx context.Context, activeOnly bool) ([]background.Task, error)
+	Get(ctx context.Context, id string) (*background.Task, error)
+	Result(ctx context.Context, id string) (string, error)
+	// Cancel requests that a task ends, and makes the host act on it.
+	Cancel(ctx context.Context, id string) (*background.Task, error)
+}
+
+// Web sends requests to where a Session may send one (CTX-05).
+type Web interface {
+	Fetch(ctx context.Context, request egress.Request) (*egress.Response, error)
+}
+
+// FetchFunc is a function that is a Web.
+type FetchFunc func(ctx context.Context, request egress.Request) (*egress.Response, error)
+
+// Fetch implements Web.
+func (f FetchFunc) Fetch(ctx context.Context, request egress.Request) (*egress.Response, error) {
+	return f(ctx, request)
+}
+
+// using returns the Run of a tool that needs a service, by its name in messages, and has arguments. The model is shown
+// the errors that it can correct.
+func using[S comparable, A any](
+	name string, of func(Services) S, run func(ctx context.Context, call Call, service S, arguments A) (any, error),
+) func(context.Context, Call) (any, error) {
+	return func(ctx context.Context, call Call) (any, error) {
+		var none S
+		service := of(call.Services)
+		if service == none {
+			return nil, Errorf("This session has no %s.", name)
+		}
+		var arguments A
+		if err := call.Decode(&arguments); err != nil {
+			return nil, err
+		}
+		result, err := run(ctx, call, service, arguments)
+		var explained *record.ExplainedError
+		if errors.As(err, &explained) {
+			return nil, Errorf("%s", explained.Error())
+		}
+		return result, err
+	}
+}
