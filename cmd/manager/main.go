@@ -40,6 +40,9 @@ import (
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
 	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
+	"github.com/capstan-dev/capstan/internal/runtime/runner"
+	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
+	"github.com/capstan-dev/capstan/internal/runtime/sessiondb/sqlite"
 	"github.com/capstan-dev/capstan/internal/version"
 )
 
@@ -49,12 +52,9 @@ const program = "capstan-manager"
 // managerContainer is the name of the manager's container in its pod.
 const managerContainer = "manager"
 
-// scriptArgument makes the manager a process that runs one script of a hook and nothing else.
-const scriptArgument = "run-script"
-
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == scriptArgument {
-		os.Exit(shell.Main(os.Stdin, os.Stdout))
+	if len(os.Args) == 2 && os.Args[1] == runner.Argument {
+		os.Exit(runner.Main(os.Stdin, os.Stdout, shell.Program, sqlite.Program))
 	}
 	o, err := parse(os.Args[1:])
 	if err != nil {
@@ -98,17 +98,29 @@ func run(ctx context.Context, o options) error {
 	if o.controllers.Records, err = recordkubernetes.ForConfig(config, mgr.GetHTTPClient()); err != nil {
 		return fmt.Errorf("opening the records: %w", err)
 	}
-	if o.controllers.Logs, err = podlog.New(config); err != nil {
+	db, err := o.database.open(ctx, mgr)
+	if err != nil {
 		return err
 	}
+	if db != nil {
+		defer db.Close()
+	}
+	o.controllers.Database = controller.DatabaseOptions{
+		DB: db, Default: o.database.store == storePostgres, Retention: o.database.retention, Namespaces: o.namespaces,
+	}
+	logs, err := podlog.New(config)
+	if err != nil {
+		return err
+	}
+	o.controllers.Logs, o.controllers.ToolOutput = logs, logs
 	if o.controllers.Launcher.Delivery, err = o.delivery(config); err != nil {
 		return err
 	}
-	scripts := bash.NewPool(bash.Options{
-		Command: []string{"/proc/self/exe", scriptArgument}, Processes: o.scripts, Waited: shares.Waited(shares.Scripts),
+	programs := runner.NewPool(runner.Options{
+		Command: []string{"/proc/self/exe", runner.Argument}, Processes: o.scripts, Waited: shares.Waited(shares.Scripts),
 	})
-	defer scripts.Close()
-	o.controllers.Scripts = scripts
+	defer programs.Close()
+	o.controllers.Scripts, o.controllers.Queries = bash.Confined{Pool: programs}, sessiondb.Confined{Pool: programs}
 	if err := awayFromAPIServer(ctx, mgr, config, o); err != nil {
 		return err
 	}

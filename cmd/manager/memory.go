@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
+	"github.com/capstan-dev/capstan/internal/runtime/runner"
 )
 
 const (
@@ -21,9 +21,9 @@ const (
 	assumedMemory = 576 << 20
 )
 
-// scriptMemory is the most memory of the processes in which scripts of hooks run.
+// scriptMemory is the most memory of the processes in which programs of tenants run.
 func (o *options) scriptMemory() int64 {
-	return int64(o.scripts) * bash.MaxProcessBytes
+	return int64(o.scripts) * runner.MaxProcessBytes
 }
 
 // memoryLimit returns the memory that the process may use: GOMEMLIMIT, or nine tenths of what the container's limit

@@ -20,8 +20,8 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/controller"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
-	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
+	"github.com/capstan-dev/capstan/internal/runtime/runner"
 	"github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 )
@@ -54,6 +54,7 @@ type options struct {
 	egressConfig   string
 	traceContent   bool
 	streams        streamOptions
+	database       databaseOptions
 	// memory is what the process may use; 0 for no limit.
 	memory int64
 }
@@ -75,6 +76,7 @@ func (o *options) flags() *flag.FlagSet {
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	o.bindServing(flags)
 	o.streams.bind(flags)
+	o.database.bind(flags)
 	o.bindTools(flags)
 	o.bindLimits(flags)
 	o.bindLogging(flags)
@@ -141,6 +143,8 @@ func (o *options) bindTools(flags *flag.FlagSet) {
 	flags.StringVar(&o.issuer, "identity-issuer", identity.DefaultIssuer,
 		"Sign the tokens of MCPServers with the identity AgentToken under this issuer, such as the URL where the key set "+
 			"is published.")
+	flags.BoolVar(&o.controllers.Payments, "payments", false,
+		"Pay for calls of Tools with http.payment from the wallets of their namespaces, within the limits of both.")
 	flags.StringVar(&o.controllers.Launcher.Image, "launcher-image", "",
 		"Run tools with the launcher of this image. Required.")
 	flags.StringVar(
@@ -183,8 +187,13 @@ func (o *options) bindLimits(flags *flag.FlagSet) {
 		256,
 		"Run at most this many model calls at once, and as many requests of HTTP tools and reads of tool logs.",
 	)
-	flags.IntVar(&o.scripts, "hook-scripts", bash.DefaultProcesses,
-		"Run at most this many scripts of hooks at once, 1 to 64, each in a process of its own with up to 64 MiB of memory.")
+	flags.IntVar(
+		&o.scripts,
+		"hook-scripts",
+		runner.DefaultProcesses,
+		"Run at most this many scripts of hooks and calls of SQL databases at once, 1 to 64, each in a process of its own "+
+			"with up to 64 MiB of memory.",
+	)
 	flags.Int64Var(&o.controllers.ConversationBytes, "conversation-bytes", 0,
 		"Use at most this many bytes of memory for the conversations of model calls in progress, shared fairly between "+
 			"namespaces. At least 16777216 (16 MiB). Default: half of the memory limit above 64 MiB.")
@@ -291,7 +300,7 @@ func (o *options) validate() error {
 		return fmt.Errorf("invalid --conversation-bytes %d: must be at least %d", o.controllers.ConversationBytes,
 			minConversationBytes)
 	}
-	if err := o.streams.validate(); err != nil {
+	if err := errors.Join(o.streams.validate(), o.database.validate()); err != nil {
 		return err
 	}
 	if o.scripts < 1 || o.scripts > 64 {

@@ -51,6 +51,7 @@ func CacheOptions(namespaces ...string) cache.Options {
 			&v1alpha1.Model{}:      {Transform: stripModel},
 			&v1alpha1.Tool{}:       {Transform: stripTool},
 			&v1alpha1.MCPServer{}:  {Transform: stripServer},
+			&v1alpha1.Schedule{}:   {Transform: stripSchedule},
 			&v1alpha1.Session{}:    {Transform: stripSession},
 			&v1alpha1.Turn{}:       {Transform: stripTurn},
 			&v1alpha1.ToolResult{}: {Transform: stripToolResult},
@@ -181,8 +182,9 @@ func stripServer(object any) (any, error) {
 	return stripMetadata(object)
 }
 
-// stripSession drops the fields that stripLayer drops, the title, the hints that the manager does not read, and the
-// content of the hooks that are kept for the end of the Session: they are read live then.
+// stripSession drops the fields that stripLayer drops, and keeps the labels, by which Budgets select it. It drops the
+// title, the hints that the manager does not read, and the content of the hooks that are kept for the end of the
+// Session: they are read live then.
 func stripSession(object any) (any, error) {
 	if session, ok := object.(*v1alpha1.Session); ok {
 		stripLayer(&session.Spec.ConfigLayer)
@@ -193,6 +195,24 @@ func stripSession(object any) (any, error) {
 			for i := range hooks.End {
 				hooks.End[i].Hook = v1alpha1.Hook{}
 			}
+		}
+	}
+	session, ok := object.(*v1alpha1.Session)
+	if !ok {
+		return stripMetadata(object)
+	}
+	all := session.Labels
+	stripped, err := stripMetadata(object)
+	turnstate.KeepLabels(session, all)
+	return stripped, err
+}
+
+// stripSchedule drops the message and the template of a Schedule: they are read live at a tick.
+func stripSchedule(object any) (any, error) {
+	if s, ok := object.(*v1alpha1.Schedule); ok {
+		s.Spec.Turn, s.Spec.SubmittedBy = v1alpha1.ScheduledTurn{}, ""
+		if s.Spec.SessionTemplate != nil {
+			s.Spec.SessionTemplate = &v1alpha1.SessionTemplate{}
 		}
 	}
 	return stripMetadata(object)
@@ -241,7 +261,7 @@ func stripToolResult(object any) (any, error) {
 		return stripMetadata(object)
 	}
 	if toolresult.Decided(result) {
-		result.Spec.Result, result.Spec.Error = nil, nil
+		result.Spec.Result, result.Spec.Error, result.Spec.Reason = nil, nil, ""
 	}
 	turnstate.LeaveOutResult(result)
 	return stripMetadata(result)

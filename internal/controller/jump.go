@@ -11,9 +11,10 @@ import (
 )
 
 // enqueueAll returns the function for Options.Jumps: it enqueues every Turn, Session, sub-agent, background task,
-// Model and MCPServer.
+// Schedule, Budget, Model and MCPServer.
 func enqueueAll(
-	reader client.Reader, turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes, taskWakes *wake.Source,
+	reader client.Reader, turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes, taskWakes, scheduleWakes,
+	budgetWakes *wake.Source,
 ) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var turns v1alpha1.TurnList
@@ -31,6 +32,20 @@ func enqueueAll(
 		var servers v1alpha1.MCPServerList
 		if err := reader.List(ctx, &servers); err != nil {
 			return fmt.Errorf("listing the MCPServers to reconcile after a clock jump: %w", err)
+		}
+		var schedules v1alpha1.ScheduleList
+		if err := reader.List(ctx, &schedules); err != nil {
+			return fmt.Errorf("listing the Schedules to reconcile after a clock jump: %w", err)
+		}
+		for i := range schedules.Items {
+			scheduleWakes.Wake(client.ObjectKeyFromObject(&schedules.Items[i]))
+		}
+		var budgets v1alpha1.BudgetList
+		if err := reader.List(ctx, &budgets); err != nil {
+			return fmt.Errorf("listing the Budgets to reconcile after a clock jump: %w", err)
+		}
+		for i := range budgets.Items {
+			budgetWakes.Wake(client.ObjectKeyFromObject(&budgets.Items[i]))
 		}
 		for i := range servers.Items {
 			serverWakes.Wake(client.ObjectKeyFromObject(&servers.Items[i]))

@@ -22,7 +22,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/harness"
-	"github.com/capstan-dev/capstan/internal/controller/job"
 	"github.com/capstan-dev/capstan/internal/controller/mcpserver"
 	modelcontroller "github.com/capstan-dev/capstan/internal/controller/model"
 	"github.com/capstan-dev/capstan/internal/controller/modelprobe"
@@ -33,31 +32,27 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/session"
 	"github.com/capstan-dev/capstan/internal/controller/shares"
 	"github.com/capstan-dev/capstan/internal/controller/streaming"
-	"github.com/capstan-dev/capstan/internal/controller/subagent"
 	toolcontroller "github.com/capstan-dev/capstan/internal/controller/tool"
-	"github.com/capstan-dev/capstan/internal/controller/toolresult"
+	"github.com/capstan-dev/capstan/internal/controller/tooloutput"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
-	"github.com/capstan-dev/capstan/internal/runtime/hook/check"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
-	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/live"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
-	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	limits "github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/runtime/trace"
-	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 const (
@@ -86,6 +81,8 @@ type Options struct {
 	Store journal.Store
 	// Records is the backend of the stores of Sessions, such as their files. Required.
 	Records record.Objects
+	// Database is a further backend of both.
+	Database DatabaseOptions
 	// RecordBytesPerSecond bounds the bytes written to it, in all namespaces together. Default 1 MiB.
 	RecordBytesPerSecond int64
 	// MaxNamespaceRecordBytes bounds the files of all Sessions of each namespace together. Default 512 MiB.
@@ -134,12 +131,18 @@ type Options struct {
 	Egress *egress.Client
 	// Scripts runs hooks that are scripts. Default: none can run.
 	Scripts bash.Processes
+	// Queries runs the SQL of Sessions. Default: none can run.
+	Queries sessiondb.Processes
 	// Traces exports the spans of Turns. Default: none are exported.
 	Traces trace.Sink
 	// Live receives the events of Turns that no journal has. Default: none are made.
 	Live live.Sink
+	// ToolOutput follows the logs of running tools for those who follow events of Sessions. Default: none is followed.
+	ToolOutput tooloutput.Logs
 	// Streaming serves events of Sessions. Default: none are served.
 	Streaming *streaming.Options
+	// Payments reports whether calls of tools are paid for. Default: none are.
+	Payments bool
 	// Identity signs the tokens by which MCPServers recognize agents. Default: none are signed.
 	Identity *identity.Signer
 	// Policies verifies that the admission policies of the installation are in force. Default: they are assumed to be.
@@ -231,7 +234,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	validator := inputschema.NewValidator()
 	turnWakes, sessionWakes := &wake.Source{}, &wake.Source{}
-	modelWakes, serverWakes, agentWakes := &wake.Source{}, &wake.Source{}, &wake.Source{}
+	modelWakes, serverWakes := &wake.Source{}, &wake.Source{}
+	agentWakes, budgetWakes := &wake.Source{}, &wake.Source{}
+	router, collector, err := o.router(mgr)
+	if err != nil {
+		return err
+	}
+	o.Store, o.Records = router.Journal(), router.Records()
 	steps, err := o.steps(mgr, validator)
 	if err != nil {
 		return err
@@ -239,7 +248,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	steps.OnNoKey = modelWakes.Wake
 	tasks := o.background(mgr, steps, sessionWakes)
 	steps.Tasks = tasks
-	err = errors.Join(o.verifyPolicies(mgr, steps, turnWakes, modelWakes), o.streams(ctx, mgr, steps.Log))
+	schedules := o.schedules(mgr)
+	steps.Schedules = schedules
+	texts := configsource.NewTexts(mgr.GetAPIReader(), steps.Records, o.ConfigCacheBytes)
+	err = errors.Join(o.verifyPolicies(mgr, steps, turnWakes, modelWakes), o.streams(ctx, mgr, steps, texts, router))
 	if err != nil {
 		return err
 	}
@@ -252,14 +264,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	turns := fairshare.NewTurns(fairshare.TurnsOptions{
 		Active: int64(o.MaxActiveTurns), BegunPerNamespace: int64(o.MaxBegunTurns), Waited: shares.Waited(shares.ActiveTurns),
 	})
-	texts := configsource.NewTexts(mgr.GetAPIReader(), steps.Records, o.ConfigCacheBytes)
 	servers := o.servers(mgr, texts, steps, serverWakes)
 	if err := o.register(mgr.GetClient(), turns, pools, servers, activities, sessionActivities); err != nil {
 		return err
 	}
 	if o.Jumps != nil {
 		o.Jumps(enqueueAll(mgr.GetClient(), turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes,
-			tasks.Wakes))
+			tasks.Wakes, schedules.Wakes, budgetWakes))
 	}
 	retracer, err := turn.AddRetracer(mgr, steps, o.Clock)
 	if err != nil {
@@ -268,12 +279,14 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	sessions := &session.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Activities: sessionActivities,
 		Clock: o.Clock, Turns: turns, Wakes: sessionWakes, TurnWakes: turnWakes, Watchdog: o.Watchdog, Tasks: tasks,
+		TraceAgain: retracer.Again, Stores: router, NewStore: o.newSessions(),
+	}
+	if collector != nil {
+		sessions.Gone = collector.Gone
 	}
 	kinds := append(o.configuration(mgr, texts, steps, validator, modelWakes), []kind{
 		{"MCPServer", func() error { return servers.SetupWithManager(mgr) }},
-		{"Session", func() error {
-			return sessions.SetupWithManager(mgr, o.Workers)
-		}},
+		{"Session", func() error { return sessions.SetupWithManager(mgr, o.Workers) }},
 		{"Turn", func() error {
 			return (&turn.Reconciler{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Steps: steps, Clock: o.Clock,
@@ -283,18 +296,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 				Logs:    o.Logs, Launcher: o.Launcher, Policies: o.Policies, JobRetention: o.JobRetention, Watchdog: o.Watchdog,
 			}).SetupWithManager(mgr, o.Workers)
 		}},
-		{"Job", func() error {
-			return (&job.Reconciler{
-				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Retention: o.JobRetention,
-			}).SetupWithManager(mgr)
-		}},
+		{"Job", func() error { return o.setUpJobs(mgr) }},
 		{"background task", func() error { return tasks.SetupWithManager(mgr) }},
+		{"Schedule", func() error { return schedules.SetupWithManager(mgr) }},
+		{"Budget", func() error { return o.setUpBudgets(mgr, steps, budgetWakes) }},
 		{"sub-agent", func() error { return o.setUpSubAgents(mgr, agentWakes) }},
-		{"ToolResult", func() error {
-			return (&toolresult.Reconciler{
-				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock,
-			}).SetupWithManager(mgr)
-		}},
+		{"ToolResult", func() error { return o.setUpToolResults(mgr) }},
 	}...)
 	return setUpAll(kinds)
 }
@@ -355,13 +362,6 @@ func (o Options) servers(
 	}
 	r.Discoverer.Listeners = mcp.NewListeners(o.Egress, mcp.ListenersOptions{Noticed: r.Noticed})
 	return r
-}
-
-// setUpSubAgents sets up the reconciler of the Sessions of sub-agents.
-func (o Options) setUpSubAgents(mgr ctrl.Manager, wakes *wake.Source) error {
-	return (&subagent.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Retention: o.JobRetention, Wakes: wakes,
-	}).SetupWithManager(mgr)
 }
 
 // background returns the reconciler of background tasks, which is also their host.
@@ -439,8 +439,8 @@ func (o Options) register(
 		return fmt.Errorf("registering the object metrics: %w", err)
 	}
 	collector := &shares.Collector{Models: pools.Models, Tools: pools.Tools}
-	if scripts, ok := o.Scripts.(*bash.Pool); ok {
-		collector.Scripts = scripts.Places()
+	if scripts, ok := o.Scripts.(bash.Confined); ok {
+		collector.Scripts = scripts.Pool.Places()
 	}
 	if err := errors.Join(o.Metrics.Register(collector),
 		o.Metrics.Register(&mcpserver.Collector{
@@ -449,36 +449,4 @@ func (o Options) register(
 		return fmt.Errorf("registering the share metrics: %w", err)
 	}
 	return nil
-}
-
-// steps returns the runner of the steps of Turns.
-func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner, error) {
-	secrets := o.Policies.Guard(turn.Secrets(mgr.GetAPIReader()))
-	hooks, err := check.Executors(o.Egress, secrets, o.Scripts)
-	if err != nil {
-		return nil, err
-	}
-	return &step.Runner{
-		Runner: invocation.Runner{
-			Log:     journal.New(o.Store, o.journal()),
-			Clock:   o.Clock,
-			Egress:  o.Egress,
-			Clients: mcp.NewClients(o.Egress, mcp.ClientsOptions{}),
-			Records: o.records(mgr.GetClient()),
-			Secrets: secrets, ConfigMaps: turn.ConfigMaps(mgr.GetAPIReader()), Identity: o.Identity, Live: o.Live,
-		},
-		Options: modelcall.Options{
-			Models: o.Models, CallLimit: o.ModelCallLimit, OnFirstToken: turn.ObserveFirstToken,
-			OnCall: turn.ObserveModelCall,
-		},
-		Validator: v,
-		Traces:    o.Traces,
-		Hooks:     hooks,
-		SubAgents: o.SubAgents,
-		Hooked:    turn.Hooked(mgr.GetClient()),
-		OnUndelivered: func(_ context.Context, t turnstate.Turn, err error) {
-			mgr.GetLogger().Error(err, "Failed to append the model response to the journal; retrying",
-				"namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)
-		},
-	}, nil
 }

@@ -5,16 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 )
@@ -42,8 +38,8 @@ type Endpoint struct {
 
 // Endpoints finds the manager.
 type Endpoints interface {
-	// Endpoint returns where to connect. It is called before each attempt. The error is an *UnreachableError if there is
-	// no way.
+	// Endpoint returns where to connect until the context ends. It is called before each attempt. The error is an
+	// *UnreachableError if there is no way.
 	Endpoint(ctx context.Context) (Endpoint, error)
 }
 
@@ -216,15 +212,7 @@ func (f *following) request(ctx context.Context, at Endpoint) (*http.Request, er
 
 // refuse returns what follows from an answer that is not a stream.
 func (f *following) refuse(response *http.Response) error {
-	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("reading the answer of the manager: %w", err)
-	}
-	status := metav1.Status{}
-	if json.Unmarshal(raw, &status) != nil || status.Code == 0 {
-		status = metav1.Status{Status: metav1.StatusFailure, Code: int32(response.StatusCode), Message: response.Status}
-	}
-	refusal := apierrors.FromObject(&status)
+	refusal := refusal(response)
 	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout,
 		http.StatusInternalServerError:

@@ -52,9 +52,7 @@ type discovered struct {
 	clients   kubernetes.Interface
 	namespace string
 
-	// forwarded is the port that was forwarded last; its lock is held until a port is forwarded.
-	forwards  sync.Mutex
-	forwarded *forwarding
+	forwards forwards
 
 	mu sync.Mutex
 	// account is the ServiceAccount that the user is; nil for another user, or if it may not ask for tokens. asked
@@ -82,7 +80,7 @@ func (d *discovered) Endpoint(ctx context.Context) (Endpoint, error) {
 		if public.Data[keyAuthority] == "" {
 			return Endpoint{}, &UnreachableError{fmt.Errorf("ConfigMap %s/%s has no address", d.namespace, published)}
 		}
-		if host, err = d.forward(ctx); err != nil {
+		if host, err = d.forwards.use(ctx, d.begin); err != nil {
 			return Endpoint{}, err
 		}
 		name = published + "." + d.namespace + ".svc"

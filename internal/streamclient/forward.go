@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,27 +34,72 @@ type forwarding struct {
 	ended   chan struct{}
 }
 
-// forward returns the address of a local port that is forwarded to a pod of the manager: the one that is forwarded
-// already, or another one until the context ends. The error is an *UnreachableError if the user may not do that.
-func (d *discovered) forward(ctx context.Context) (string, error) {
-	d.forwards.Lock()
-	defer d.forwards.Unlock()
-	if d.forwarded != nil {
-		select {
-		case <-d.forwarded.ended:
-		default:
-			return d.forwarded.address, nil
-		}
-	}
-	begun, err := d.begin(ctx)
-	d.forwarded = begun
-	if err != nil {
-		return "", err
-	}
-	return begun.address, nil
+// forwards share one forwarded port between the connections that use it at the same time.
+type forwards struct {
+	mu      sync.Mutex
+	current *shared
 }
 
-// begin forwards a local port to a pod of the manager that is ready. Any of them passes connections on to the leader.
+// shared is a forwarding with the number of contexts that use it. It ends with the last of them.
+type shared struct {
+	*forwarding
+	users int
+	stop  context.CancelFunc
+}
+
+// use returns the address of the port that is forwarded already, or else of the one that begin forwards until its
+// context ends. It is forwarded at least until ctx ends.
+func (f *forwards) use(
+	ctx context.Context, begin func(ctx context.Context) (*forwarding, error),
+) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current == nil || f.current.over() {
+		// The context of the first user would cut the connections of all others.
+		lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
+		abandoned := context.AfterFunc(ctx, stop)
+		begun, err := begin(lasting)
+		if !abandoned() && err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			stop()
+			return "", err
+		}
+		f.current = &shared{forwarding: begun, stop: stop}
+	}
+	used := f.current
+	used.users++
+	context.AfterFunc(ctx, func() { f.leave(used) })
+	return used.address, nil
+}
+
+// leave ends a forwarding that has no more users.
+func (f *forwards) leave(used *shared) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	used.users--
+	if used.users > 0 {
+		return
+	}
+	used.stop()
+	if f.current == used {
+		f.current = nil
+	}
+}
+
+// over reports whether the port is not forwarded any more.
+func (s *shared) over() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin forwards a local port to a pod of the manager that is ready, until the context ends. Any of them passes
+// connections on to the leader. The error is an *UnreachableError if the user may not do that.
 func (d *discovered) begin(ctx context.Context) (*forwarding, error) {
 	if err := d.mayForward(ctx); err != nil {
 		return nil, err

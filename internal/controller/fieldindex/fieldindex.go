@@ -22,7 +22,7 @@ const (
 	UID = "uid"
 	// TurnName finds the ToolResults for a Turn.
 	TurnName = "turnName"
-	// SessionName finds the Turns of a Session.
+	// SessionName finds the Turns of a Session, and the Schedules that name one.
 	SessionName = "sessionName"
 	// OpenTurn finds the Turns of a Session that have not ended: a long conversation leaves many finished Turns, which
 	// are irrelevant.
@@ -31,6 +31,8 @@ const (
 	TurnUID = "turnUID"
 	// CallerUID finds the Sessions of sub-agents by the UID of the Turn that has called them.
 	CallerUID = "callerUID"
+	// ScheduleUID finds the Turns and the Sessions that were created for a Schedule.
+	ScheduleUID = "scheduleUID"
 	// TaskID finds the pods of a background task, and the Session that it belongs to until its end was delivered. With
 	// AnyTask it finds all Sessions with such tasks.
 	TaskID  = "taskID"
@@ -65,7 +67,7 @@ type Index struct {
 
 // All returns the indexes of all kinds.
 func All() []Index {
-	return slices.Concat(ofRuns(), ofLayers(), ofCapabilities())
+	return slices.Concat(ofRuns(), ofSchedules(), ofLayers(), ofCapabilities())
 }
 
 // ofRuns are the indexes of what runs, and of what belongs to it.
@@ -108,6 +110,30 @@ func ofRuns() []Index {
 		}},
 		{&v1alpha1.ToolResult{}, TurnName, func(o client.Object) []string {
 			return []string{o.(*v1alpha1.ToolResult).Spec.TurnRef.Name}
+		}},
+	}
+}
+
+// ofSchedules are the indexes of Schedules, and of what they create.
+func ofSchedules() []Index {
+	uid := func(of *v1alpha1.ScheduleOrigin) []string {
+		if of == nil {
+			return nil
+		}
+		return []string{string(of.Schedule.UID)}
+	}
+	return []Index{
+		{&v1alpha1.Turn{}, ScheduleUID, func(o client.Object) []string {
+			return uid(o.(*v1alpha1.Turn).Spec.Origin.ScheduleOf())
+		}},
+		{&v1alpha1.Session{}, ScheduleUID, func(o client.Object) []string {
+			return uid(o.(*v1alpha1.Session).Spec.Origin.ScheduleOf())
+		}},
+		{&v1alpha1.Schedule{}, SessionName, func(o client.Object) []string {
+			if of := o.(*v1alpha1.Schedule).Spec.SessionRef; of != nil {
+				return []string{of.Name}
+			}
+			return nil
 		}},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	_ "github.com/capstan-dev/capstan/internal/controller/budget"       // registers its metrics
 	_ "github.com/capstan-dev/capstan/internal/controller/egresspolicy" // registers its metric
 	"github.com/capstan-dev/capstan/internal/controller/mcpserver"
 	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"

@@ -3,6 +3,7 @@ package podlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -50,6 +51,29 @@ func (r *Reader) ToolLog(ctx context.Context, pod *corev1.Pod) (io.ReadCloser, e
 		return nil, fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
 	}
 	return &log{ReadCloser: stream, cancel: cancel}, nil
+}
+
+// FollowToolLog returns at most so many bytes of the log of the pod's tool container, as they are written, until the
+// container ends. Its first byte is that of the log. The caller closes it.
+func (r *Reader) FollowToolLog(ctx context.Context, pod *corev1.Pod, most int64) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	late := time.AfterFunc(r.timeout, func() { cancel(context.DeadlineExceeded) })
+	stream, err := r.pods.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
+		Container:  v1alpha1.ToolContainerName,
+		Follow:     true,
+		LimitBytes: &most,
+	}).Stream(ctx)
+	if !late.Stop() && err == nil {
+		err = errors.Join(context.DeadlineExceeded, stream.Close())
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		cancel(nil)
+		return nil, fmt.Errorf("following the log of pod %s: %w", pod.Name, err)
+	}
+	return &log{ReadCloser: stream, cancel: func() { cancel(nil) }}, nil
 }
 
 // log is a stream that ends with its context.

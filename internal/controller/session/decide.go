@@ -8,6 +8,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // phaseOf returns the phase of the Session (LIFE-08). active is its active Turn; nil for none.
@@ -15,6 +16,8 @@ func phaseOf(status *v1alpha1.SessionStatus, active *v1alpha1.Turn, usable bool)
 	switch {
 	case active != nil && active.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults:
 		return v1alpha1.SessionPhaseWaitingForToolResults
+	case active != nil && turnstate.WaitsForBudget(&active.Status.TurnProgress):
+		return v1alpha1.SessionPhasePaused
 	case status.ActiveTurn != nil:
 		return v1alpha1.SessionPhaseActive
 	case !usable:

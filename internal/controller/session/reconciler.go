@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/controller/stores"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
@@ -55,6 +56,13 @@ type Reconciler struct {
 	TurnWakes *wake.Source
 	// Tasks decides which background tasks Sessions show; nil for those that they show.
 	Tasks Tasks
+	// TraceAgain has the spans of a Turn that was deleted exported, up to an ordinal of the journal; nil for none.
+	TraceAgain func(t turnstate.Turn, head int64)
+	// Stores knows the stores that this manager has, and NewStore is that of new Sessions.
+	Stores   *stores.Router
+	NewStore v1alpha1.SessionStore
+	// Gone is called when a Session is gone whose store was Postgres; nil for nothing to do.
+	Gone func(key types.NamespacedName, uid types.UID)
 	// Clock returns the current time.
 	Clock func() time.Time
 	// Watchdog observes every pass.
@@ -105,6 +113,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.readiness(ctx, s); err != nil {
 		return ctrl.Result{}, fmt.Errorf("resolving the references of the Session: %w", err)
 	}
+	if !r.hasStore(s) {
+		return ctrl.Result{}, r.write(ctx, s)
+	}
 	if written, err := r.start(ctx, s); err != nil || written {
 		return ctrl.Result{RequeueAfter: s.requeue}, err
 	}
@@ -143,6 +154,7 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 			r.Steps.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: uid})
 			r.Turns.End(uid)
 			r.Activities.Cancel(uid)
+			r.dropStore(key, uid)
 		}
 		return nil, nil
 	}
@@ -150,9 +162,13 @@ func (r *Reconciler) open(ctx context.Context, key types.NamespacedName) (*scope
 		r.Steps.Log.Forget(journal.Session{Namespace: key.Namespace, Name: key.Name, UID: old})
 		r.Turns.End(old)
 		r.Activities.Cancel(old)
+		r.dropStore(key, old)
 	}
 	r.Steps.Log.Measured(turnstate.JournalOf(session), session.Status.Journal.Bytes)
 	if !session.DeletionTimestamp.IsZero() {
+		if r.Stores != nil {
+			r.Stores.Observe(session)
+		}
 		return &scope{session: session}, nil
 	}
 	s := &scope{session: session.DeepCopy(), base: session.DeepCopy()}
@@ -251,6 +267,7 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 			}
 			addTotals(&s.session.Status.Totals, closed.Transition.Summary)
 			s.session.Status.Journal.Head = max(s.session.Status.Journal.Head, closed.Ordinal)
+			r.trace(s, closed)
 		}
 		s.session.Status.ActiveTurn = nil
 		r.yield(s)
@@ -268,6 +285,27 @@ func (r *Reconciler) release(ctx context.Context, s *scope) error {
 	s.session.Status.ActiveTurn, s.active = nil, nil
 	r.yield(s)
 	return r.measure(ctx, s)
+}
+
+// trace has the spans of a Turn that was deleted exported, that of the Turn included: no pass over the Turn does, and
+// the spans of its steps would have no parent.
+func (r *Reconciler) trace(s *scope, last *journal.Closed) {
+	if r.TraceAgain == nil {
+		return
+	}
+	r.TraceAgain(s.deleted(last), last.Ordinal)
+}
+
+// deleted is the active Turn that was deleted, whose last step is the given one.
+func (s *scope) deleted(last *journal.Closed) turnstate.Turn {
+	t := turnstate.Turn{
+		Session: turnstate.JournalOf(s.session), Ref: last.Turn, Harness: s.session.Spec.HarnessRef.Name,
+		Continues: turnstate.AdmissionOf(s.session).Continues,
+	}
+	if agent := s.session.Spec.AgentRef; agent != nil {
+		t.Agent = agent.Name
+	}
+	return t
 }
 
 // findActive reads the active Turn, which may have ended.
@@ -300,6 +338,9 @@ func (r *Reconciler) measure(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.session.Status.Journal = v1alpha1.JournalStatus{Head: view.Head, Bytes: view.Bytes}
+	if view.Conversation < view.Bytes {
+		s.session.Status.Journal.ConversationBytes = view.Conversation
+	}
 	return nil
 }
 
@@ -379,7 +420,7 @@ func (r *Reconciler) admit(ctx context.Context, s *scope) error {
 	now := event.MicroTime(r.Clock())
 	s.session.Status.ActiveTurn = &v1alpha1.ActiveTurn{
 		Name: next.Name, UID: next.UID, OpenedAtOrdinal: s.session.Status.Journal.Head + 1, AdmittedAt: &now,
-		AdmittedUID: next.UID,
+		AdmittedUID: next.UID, TraceParent: next.Spec.TraceParent,
 	}
 	s.session.Status.ActiveTurn.QueuedSteers, s.session.Status.ActiveTurn.QueueEnd = queue.QueuedSteers(s.turns, next.UID)
 	return nil
@@ -411,7 +452,8 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	if changed {
 		r.known.recordWrite(key, s.session.ResourceVersion)
 	}
-	if s.active != nil && turnstate.WaitsForReference(&s.active.Status.TurnProgress) {
+	if s.active != nil && (turnstate.WaitsForReference(&s.active.Status.TurnProgress) ||
+		turnstate.WaitsForBudget(&s.active.Status.TurnProgress)) {
 		// The configuration of the Session may have changed, for example the Model that the Turn waits for.
 		r.TurnWakes.Wake(client.ObjectKeyFromObject(s.active))
 	}

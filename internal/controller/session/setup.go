@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // SetupWithManager registers the reconciler. workers is the number of Sessions that are reconciled in parallel.
@@ -50,8 +51,8 @@ func ofTurn(_ context.Context, object client.Object) []reconcile.Request {
 }
 
 // turnChanged passes the changes of Turns that matter to a Session: a Turn was created, deleted, has ended, or began or
-// ceased to wait for results. After a relist, the deletion of a Turn and the creation of another one of its name are
-// one update.
+// ceased to wait for results or for a Budget. After a relist, the deletion of a Turn and the creation of another one of
+// its name are one update.
 func turnChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -65,8 +66,10 @@ func turnChanged() predicate.Predicate {
 				return false
 			}
 			waits := func(t *v1alpha1.Turn) bool { return t.Status.Phase == v1alpha1.TurnPhaseWaitingForToolResults }
+			paused := func(t *v1alpha1.Turn) bool { return turnstate.WaitsForBudget(&t.Status.TurnProgress) }
 			return before.UID != after.UID || queue.Runnable(before) != queue.Runnable(after) ||
-				queue.Finished(before) != queue.Finished(after) || waits(before) != waits(after)
+				queue.Finished(before) != queue.Finished(after) || waits(before) != waits(after) ||
+				paused(before) != paused(after)
 		},
 	}
 }

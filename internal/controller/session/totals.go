@@ -16,6 +16,20 @@ func addTotals(totals *v1alpha1.SessionTotals, sum *v1alpha1.TurnSummary) {
 	totals.Usage.TotalTokens += sum.Usage.TotalTokens
 	totals.ToolCalls += int64(sum.ToolCalls)
 	addCost(totals, sum)
+	addPayments(totals, sum)
+}
+
+// addPayments adds the payments of a Turn, and of its sub-agents: their Sessions are deleted with the Turn.
+func addPayments(totals *v1alpha1.SessionTotals, sum *v1alpha1.TurnSummary) {
+	paid := sum.Payments
+	if sum.SubAgents != nil {
+		if all, ok := cost.Add(paid, sum.SubAgents.Payments...); ok {
+			paid = all
+		}
+	}
+	if sums, ok := cost.Add(totals.Payments, paid...); ok {
+		totals.Payments = sums
+	}
 }
 
 // addCost adds the cost of a Turn's model calls. A Turn with one currency too many is left out as a whole: the number

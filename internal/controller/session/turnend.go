@@ -11,7 +11,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
-	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // endHooks runs the hooks at the end of a Turn that was deleted, whose last step is the given one (TURN-16). It reports
@@ -26,11 +25,7 @@ func (r *Reconciler) endHooks(ctx context.Context, s *scope, last *journal.Close
 		s.requeue = until.Sub(now)
 		return false, nil
 	}
-	turn := turnstate.Turn{Session: turnstate.JournalOf(s.session), Ref: last.Turn}
-	if agent := s.session.Spec.AgentRef; agent != nil {
-		turn.Agent = agent.Name
-	}
-	config, logger := s.config, ctrl.LoggerFrom(ctx)
+	turn, config, logger := s.deleted(last), s.config, ctrl.LoggerFrom(ctx)
 	result, done := r.Activities.Ensure(key, session, executor.Need{Continues: true},
 		func(ctx context.Context) (any, error) {
 			return nil, r.Steps.EndHooks(ctrl.LoggerInto(ctx, logger), turn, config, last)

@@ -21,6 +21,7 @@ const (
 	RecordBytes      = "record_bytes"
 	RecordOperations = "record_operations"
 	Scripts          = "scripts"
+	Connections      = "database_connections"
 )
 
 var waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -40,6 +40,8 @@ func Conditions(o client.Object) []metav1.Condition {
 	switch o := o.(type) {
 	case *v1alpha1.Agent:
 		return o.Status.Conditions
+	case *v1alpha1.Budget:
+		return o.Status.Conditions
 	case *v1alpha1.Capability:
 		return o.Status.Conditions
 	case *v1alpha1.Harness:
@@ -47,6 +49,8 @@ func Conditions(o client.Object) []metav1.Condition {
 	case *v1alpha1.MCPServer:
 		return o.Status.Conditions
 	case *v1alpha1.Model:
+		return o.Status.Conditions
+	case *v1alpha1.Schedule:
 		return o.Status.Conditions
 	case *v1alpha1.Session:
 		return o.Status.Conditions

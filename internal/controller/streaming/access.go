@@ -28,8 +28,8 @@ type Action struct {
 type Authorizer struct {
 	// Reviews are the SubjectAccessReviews.
 	Reviews authorizationclient.SubjectAccessReviewInterface
-	// Wait waits until a request to the API server may be made; nil for no bound.
-	Wait func(ctx context.Context) error
+	// Wait waits until a request to the API server may be made in the share of a user; nil for no bound.
+	Wait func(ctx context.Context, share string) error
 
 	decisions *utilcache.LRUExpireCache
 }
@@ -64,7 +64,7 @@ func (a *Authorizer) Allowed(ctx context.Context, who user.Info, do Action) (boo
 		return kept == true, nil
 	}
 	if a.Wait != nil {
-		if err := a.Wait(ctx); err != nil {
+		if err := a.Wait(ctx, shareOf(who)); err != nil {
 			return false, fmt.Errorf("waiting to review the access: %w", err)
 		}
 	}

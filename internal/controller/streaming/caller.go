@@ -55,9 +55,9 @@ type Authenticator struct {
 	Tokens authenticationclient.TokenReviewInterface
 	// Certificates authenticates client certificates; nil if none are accepted.
 	Certificates authenticator.Request
-	// Wait waits until a request to the API server may be made, for a token that was valid before or for one that was
-	// never seen; nil for no bound.
-	Wait func(ctx context.Context, known bool) error
+	// Wait waits until a request to the API server may be made in a share: that of the caller for a token that was valid
+	// before, or that of strangers; nil for no bound.
+	Wait func(ctx context.Context, share string) error
 	// Clock returns the current time.
 	Clock func() time.Time
 
@@ -113,14 +113,17 @@ func (a *Authenticator) byToken(ctx context.Context, token string) (*Caller, err
 		return caller, nil
 	}
 	for _, audiences := range [][]string{{Audience}, nil} {
-		_, known := a.known.Get(key)
-		caller, err := a.review(ctx, token, audiences, known)
+		share := strangers
+		if known, ok := a.known.Get(key); ok {
+			share, _ = known.(string)
+		}
+		caller, err := a.review(ctx, token, audiences, share)
 		if err != nil {
 			return nil, err
 		}
 		if caller != nil {
 			a.reviews.Add(key, caller, keepReview)
-			a.known.Add(key, true, keepKnown)
+			a.known.Add(key, shareOf(caller), keepKnown)
 			return caller, nil
 		}
 	}
@@ -130,9 +133,9 @@ func (a *Authenticator) byToken(ctx context.Context, token string) (*Caller, err
 
 // review returns the caller with a token for one of the audiences, those of the API server without one; nil if it is
 // not valid for them.
-func (a *Authenticator) review(ctx context.Context, token string, audiences []string, known bool) (*Caller, error) {
+func (a *Authenticator) review(ctx context.Context, token string, audiences []string, share string) (*Caller, error) {
 	if a.Wait != nil {
-		if err := a.Wait(ctx, known); err != nil {
+		if err := a.Wait(ctx, share); err != nil {
 			return nil, fmt.Errorf("waiting to review a token: %w", err)
 		}
 	}

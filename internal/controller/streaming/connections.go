@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,9 +19,13 @@ const (
 	helloTimeout = 10 * time.Second
 )
 
-// passedOn is how a connection begins that another replica passes on. A TLS record never begins with its first byte.
-// Anyone can send it, and gains nothing: such a connection is only not passed on again.
-var passedOn = []byte("CAPSTAN-PASSED-ON 1\n")
+// passedOn is how a connection begins that another replica passes on, and admission is how the leader tells it that the
+// caller is known: before a TLS record of its answer. No TLS record begins with their first byte. Anyone can send
+// passedOn, and gains nothing: such a connection is only not passed on again, and its answer is not TLS alone.
+var (
+	passedOn  = []byte("CAPSTAN-PASSED-ON 2\n")
+	admission = []byte("CAPSTAN-ADMITTED 1\n")
+)
 
 // connection is an accepted connection whose first bytes may have been read.
 type connection struct {
@@ -30,6 +35,14 @@ type connection struct {
 	// element is its place among the pending connections; nil once its caller is known.
 	element *list.Element
 	once    sync.Once
+	// closed is closed with the connection.
+	closed chan struct{}
+	// passed is set if another replica passes the connection on, and announce while that replica must be told that the
+	// caller is known.
+	passed   bool
+	announce atomic.Bool
+	// patience bounds the time of a write; zero if the writer sets deadlines.
+	patience time.Duration
 }
 
 // Read implements net.Conn.
@@ -44,9 +57,27 @@ func (c *connection) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
+// Write implements net.Conn. TLS writes whole records, and no two at once.
+func (c *connection) Write(p []byte) (int, error) {
+	if c.announce.CompareAndSwap(true, false) {
+		if _, err := c.Conn.Write(admission); err != nil {
+			return 0, err
+		}
+	}
+	if c.patience > 0 {
+		if err := c.SetWriteDeadline(time.Now().Add(c.patience)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Write(p)
+}
+
 // Close implements net.Conn.
 func (c *connection) Close() error {
-	c.once.Do(func() { c.set.remove(c) })
+	c.once.Do(func() {
+		c.set.remove(c)
+		close(c.closed)
+	})
 	return c.Conn.Close()
 }
 
@@ -59,12 +90,8 @@ type connections struct {
 
 // add takes a new connection in. The oldest one whose caller is not known is closed if there are too many.
 func (s *connections) add(conn net.Conn) *connection {
-	c := &connection{Conn: conn, set: s}
+	c := s.adopt(conn)
 	s.mu.Lock()
-	if s.open == nil {
-		s.open = map[*connection]struct{}{}
-	}
-	s.open[c] = struct{}{}
 	c.element = s.pending.PushBack(c)
 	var oldest *connection
 	if s.pending.Len() > maxPending {
@@ -74,6 +101,18 @@ func (s *connections) add(conn net.Conn) *connection {
 	if oldest != nil {
 		_ = oldest.Close() // It is of no use any more.
 	}
+	return c
+}
+
+// adopt takes in a connection whose other end is known, such as one that this process has opened.
+func (s *connections) adopt(conn net.Conn) *connection {
+	c := &connection{Conn: conn, set: s, closed: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[*connection]struct{}{}
+	}
+	s.open[c] = struct{}{}
 	return c
 }
 
@@ -112,27 +151,28 @@ func (s *connections) closeAll() {
 	}
 }
 
-// begin reads the start of a connection, and reports whether another replica has passed it on.
-func (c *connection) begin() (passed bool, err error) {
+// begin reads the start of a connection, and notes whether another replica has passed it on.
+func (c *connection) begin() error {
 	if err := c.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
-		return false, err
+		return err
 	}
 	first := make([]byte, 1, len(passedOn))
 	if _, err := io.ReadFull(c.Conn, first); err != nil {
-		return false, err
+		return err
 	}
 	if first[0] == passedOn[0] {
 		first = first[:len(passedOn)]
 		if _, err := io.ReadFull(c.Conn, first[1:]); err != nil {
-			return false, err
+			return err
 		}
 		if !bytes.Equal(first, passedOn) {
-			return false, errors.New("the connection does not begin with TLS")
+			return errors.New("the connection does not begin with TLS")
 		}
-		return true, c.SetReadDeadline(time.Time{})
+		c.passed = true
+		return c.SetReadDeadline(time.Time{})
 	}
 	c.first = bytes.NewReader(first)
-	return false, c.SetReadDeadline(time.Time{})
+	return c.SetReadDeadline(time.Time{})
 }
 
 // connectionKey is the key of a connection in the context of its requests.
@@ -146,9 +186,11 @@ func withConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, conn)
 }
 
-// admitted takes note that the caller of a request is known.
+// admitted takes note that the caller of a request is known, and tells it the replica that passes the connection on,
+// with the answer.
 func admitted(ctx context.Context) {
 	if c, ok := ctx.Value(connectionKey{}).(*connection); ok {
 		c.set.admit(c)
+		c.announce.Store(c.passed)
 	}
 }

@@ -30,9 +30,14 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/feed"
+	"github.com/capstan-dev/capstan/internal/runtime/inspect"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/live"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
+	records "github.com/capstan-dev/capstan/internal/runtime/record/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/stored"
 )
 
 // apiServer answers reviews.
@@ -42,6 +47,8 @@ type apiServer struct {
 	tokens map[string]string
 	// allowed are the users who may follow.
 	allowed []string
+	// rights are what they may do beside that, such as "get files".
+	rights  []string
 	broken  error
 	reviews int
 	access  int
@@ -83,8 +90,8 @@ func (a accessReviews) Create(
 	}
 	of := r.Spec.ResourceAttributes
 	r.Status.Allowed = slices.Contains(a.allowed, r.Spec.User) && slices.Contains(r.Spec.Groups, user.AllAuthenticated) &&
-		of.Verb == "get" && of.Resource == "sessions" && of.Subresource == "events" && of.Group == "capstan.dev" &&
-		of.Namespace == "ns"
+		(of.Verb == "get" && of.Subresource == "events" || slices.Contains(a.rights, of.Verb+" "+of.Subresource)) &&
+		of.Resource == "sessions" && of.Group == "capstan.dev" && of.Namespace == "ns"
 	return r, nil
 }
 
@@ -101,7 +108,7 @@ func (b *bench) Session(_ context.Context, namespace, name string) (*v1alpha1.Se
 	}
 	s := &v1alpha1.Session{}
 	s.Namespace, s.Name, s.UID = namespace, name, types.UID(name+"-uid")
-	return s, nil, nil
+	return s, b.open, nil
 }
 
 // bench is a Server with a journal in memory.
@@ -119,6 +126,46 @@ type bench struct {
 	turns   int
 	opened  int64
 	stop    func()
+	// open are the Turns of the Session that have not ended, and planned the calls of their open steps.
+	open    []*v1alpha1.Turn
+	planned []journal.PlannedCall
+	records record.Store
+	// held, if it is set, keeps requests about files until it is closed; entered receives each.
+	held, entered chan struct{}
+}
+
+// Files implements Resources.
+func (b *bench) Files(ctx context.Context, s *v1alpha1.Session, writes bool) (*sessionfs.FS, error) {
+	if b.held != nil {
+		b.entered <- struct{}{}
+		select {
+		case <-b.held:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	var initial func(context.Context) ([]sessionfs.Initial, error)
+	if writes {
+		initial = func(context.Context) ([]sessionfs.Initial, error) {
+			return []sessionfs.Initial{{Path: "/fixed", Content: "of the Session", ReadOnly: true}}, nil
+		}
+	}
+	return sessionfs.New(b.records, sessionfs.Session{Namespace: s.Namespace, Name: s.Name, UID: s.UID}, initial), nil
+}
+
+// Stored implements Resources.
+func (b *bench) Stored(s *v1alpha1.Session) *stored.Services {
+	return stored.Of(b.records, record.Session{Namespace: s.Namespace, Name: s.Name, UID: s.UID})
+}
+
+// Inspect implements Resources.
+func (b *bench) Inspect(_ context.Context, s *v1alpha1.Session) (*inspect.Context, error) {
+	return &inspect.Context{Session: s, SystemPrompt: "Be brief."}, nil
+}
+
+// Calls implements Resources.
+func (b *bench) Calls(context.Context, *v1alpha1.Session, *v1alpha1.Turn) ([]journal.PlannedCall, error) {
+	return b.planned, nil
 }
 
 // authority is a certificate authority of a test.
@@ -177,6 +224,7 @@ func newBench(t testing.TB, limits feed.Limits, edit func(*bench)) *bench {
 	t.Helper()
 	b := &bench{t: t, bus: &live.Bus{}, opened: 1, leads: make(chan struct{})}
 	b.api = &apiServer{tokens: map[string]string{"capstan.dev own": "u", "api general": "u"}, allowed: []string{"u", "v"}}
+	b.records = record.New(records.New(), record.Options{Clock: time.Now})
 	b.log = journal.New(memory.New(), journal.Options{OnEntry: func(uid types.UID, ordinal int64) {
 		b.hub.Noticed(uid, ordinal)
 	}})
@@ -185,6 +233,7 @@ func newBench(t testing.TB, limits feed.Limits, edit func(*bench)) *bench {
 		Authenticator: NewAuthenticator(Authenticator{Tokens: b.api, Clock: time.Now}),
 		Authorizer:    NewAuthorizer(Authorizer{Reviews: accessReviews{b.api}}),
 		Sessions:      b, Hub: b.hub, Clock: time.Now, Log: logr.Discard(),
+		Resources: b, Requests: NewRequests(),
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -279,54 +279,6 @@ func TestASessionThatIsDeletedEndsTheStream(t *testing.T) {
 	}
 }
 
-// TestAnotherReplicaPassesConnectionsOn: with the credentials of the caller, a client certificate included.
-func TestAnotherReplicaPassesConnectionsOn(t *testing.T) {
-	ca := newAuthority(t)
-	leader := newBench(t, many(), func(b *bench) { b.handler.Authenticator.Certificates = byCertificates(ca) }).lead()
-	leader.step("one")
-	address := leader.address
-	replica := newBench(t, many(), func(b *bench) {
-		b.server.Leader = func(context.Context) (string, error) { return address, nil }
-	})
-	replica.roots = leader.roots
-	expect(t, lines(replica.get(replica.client("own"), path).Body, "id: "), "id: 1", "id: 2")
-	certificate := ca.issue(t, "u", 2, time.Hour)
-	expect(t, lines(replica.get(replica.client("", certificate), path).Body, "id: "), "id: 1", "id: 2")
-	if r := replica.get(replica.client("unknown"), path); r.StatusCode != http.StatusUnauthorized {
-		t.Errorf("the answer is %s", r.Status)
-	}
-	if replica.api.reviews != 0 {
-		t.Error("the replica has seen a token")
-	}
-	close(replica.leads)
-	replica.roots = nil
-	if _, err := replica.try(replica.client("own"), path, nil); err == nil {
-		t.Error("the new leader does not answer itself")
-	}
-}
-
-// TestReplicasThatTakeEachOtherForTheLeaderPassNothingInCircles: a connection is passed on once.
-func TestReplicasThatTakeEachOtherForTheLeaderPassNothingInCircles(t *testing.T) {
-	passed := make(chan struct{}, 100)
-	var addresses [2]string
-	var replicas [2]*bench
-	for i := range replicas {
-		replicas[i] = newBench(t, many(), func(b *bench) {
-			b.server.Leader = func(context.Context) (string, error) {
-				passed <- struct{}{}
-				return addresses[1-i], nil
-			}
-		})
-	}
-	addresses = [2]string{replicas[0].address, replicas[1].address}
-	if _, err := replicas[0].try(replicas[0].client("own"), path, nil); err == nil {
-		t.Error("there is an answer")
-	}
-	if len(passed) != 1 {
-		t.Errorf("the connection was passed on %d times", len(passed))
-	}
-}
-
 func TestConnectionsWhoseCallerIsNotKnownAreBounded(t *testing.T) {
 	b := newBench(t, many(), nil).lead()
 	var silent []net.Conn

@@ -41,6 +41,12 @@ type Handler struct {
 	Sessions Sessions
 	// Hub has the events.
 	Hub *feed.Hub
+	// Resources are what a Session has beside its events; nil to serve events alone.
+	Resources Resources
+	// Requests are the places for requests that are no streams, and Spend waits until they may make requests to the API
+	// server; nil for no bound.
+	Requests *Requests
+	Spend    func(ctx context.Context, namespace string, requests int64) error
 	// Clock returns the current time.
 	Clock func() time.Time
 	// Log receives what operators should know. It never has credentials.
@@ -51,10 +57,25 @@ type Handler struct {
 
 // Register adds the paths of the handler.
 func (h *Handler) Register(mux *http.ServeMux) {
-	mux.HandleFunc("GET /v1/namespaces/{namespace}/sessions/{name}/events", withoutBody(h.events))
+	const session = " /v1/namespaces/{namespace}/sessions/{name}/"
+	mux.HandleFunc("GET"+session+"events", withoutBody(h.events))
+	if h.Resources != nil {
+		read := withoutBody(h.about("get", "files", fileBytes, h.read))
+		mux.HandleFunc("GET"+session+"files", read)
+		mux.HandleFunc("GET"+session+"files/{path...}", read)
+		mux.HandleFunc("PUT"+session+"files/{path...}", h.about("update", "files", fileBytes, h.write))
+		mux.HandleFunc("DELETE"+session+"files/{path...}", withoutBody(h.about("delete", "files", fileBytes, h.remove)))
+		stored := withoutBody(h.about("get", "storage", fileBytes, h.stored))
+		mux.HandleFunc("GET"+session+"storage", stored)
+		mux.HandleFunc("GET"+session+"storage/{service}", stored)
+		mux.HandleFunc("GET"+session+"storage/{service}/{key...}", withoutBody(h.about("get", "storage", fileBytes, h.item)))
+		mux.HandleFunc("GET"+session+"inspect", withoutBody(h.about("get", "inspect", inspectBytes, h.inspect)))
+		mux.HandleFunc("GET"+session+"calls", withoutBody(h.about("approve", "calls", callsBytes, h.calls)))
+		mux.HandleFunc("POST"+session+"calls", h.about("approve", "calls", fileBytes, h.decide))
+	}
 	mux.HandleFunc("/", withoutBody(func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusNotFound, metav1.StatusReasonNotFound,
-			"only GET /v1/namespaces/{namespace}/sessions/{name}/events exists")
+			"only events, files, storage, inspect and calls of /v1/namespaces/{namespace}/sessions/{name} exist")
 	}))
 }
 
@@ -88,7 +109,7 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request, do Action) *Call
 	}
 	switch {
 	case err != nil:
-		h.Log.Info("Failed to review a request for events", "error", err.Error())
+		h.Log.Info("Failed to review a request about a Session", "error", err.Error())
 		w.Header().Set("Retry-After", retryAfter)
 		answer(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable,
 			"the API server cannot be asked whether the request is allowed; try again")
@@ -126,8 +147,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if session == nil {
-		answer(w, http.StatusNotFound, metav1.StatusReasonNotFound,
-			fmt.Sprintf("Session %q does not exist in the namespace %q", do.Name, do.Namespace))
+		missing(w, do)
 		return
 	}
 	subscription, err := h.Hub.Subscribe(feed.Request{
@@ -184,9 +204,7 @@ func refuse(w http.ResponseWriter, err error) {
 
 // answer answers with a Status, as the API server does.
 func answer(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	headers(w, "application/json")
 	w.WriteHeader(code)
 	// A caller that is gone needs no answer.
 	_ = json.NewEncoder(w).Encode(metav1.Status{

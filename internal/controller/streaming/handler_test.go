@@ -3,7 +3,6 @@ package streaming
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -11,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -281,23 +278,5 @@ func TestARequestWithABodyIsRefusedAndItsConnectionEnds(t *testing.T) {
 	raw, err := io.ReadAll(connection)
 	if err != nil || !strings.HasPrefix(string(raw), "HTTP/1.1 400 ") {
 		t.Errorf("the answer is %s, %v", raw, err)
-	}
-}
-
-func TestTokensOfStrangersWaitApartFromThoseThatAreKnown(t *testing.T) {
-	b := newBench(t, many(), nil)
-	var known []bool
-	a := NewAuthenticator(Authenticator{Tokens: b.api, Clock: time.Now, Wait: func(_ context.Context, k bool) error {
-		known = append(known, k)
-		return nil
-	}})
-	for _, token := range []string{"unknown", "own", "own"} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
-		r.Header.Set("Authorization", "Bearer "+token)
-		_, _ = a.Authenticate(r)
-		a.reviews.RemoveAll(func(any) bool { return true })
-	}
-	if want := []bool{false, false, false, true}; !slices.Equal(known, want) {
-		t.Errorf("reviews waited as known callers: %v, want %v", known, want)
 	}
 }

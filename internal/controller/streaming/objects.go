@@ -68,10 +68,7 @@ func Wake(ctx context.Context, informers cache.Informers, hub *feed.Hub) error {
 		AddFunc:    noticed,
 		UpdateFunc: func(_, object any) { noticed(object) },
 		DeleteFunc: func(object any) {
-			if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-				object = gone.Obj
-			}
-			if s, ok := object.(*v1alpha1.Session); ok {
+			if s, ok := last(object).(*v1alpha1.Session); ok {
 				hub.End(s.UID, stream.EndedSessionDeleted)
 			}
 		},
@@ -85,8 +82,21 @@ func Wake(ctx context.Context, informers cache.Informers, hub *feed.Hub) error {
 	}
 	if _, err := turns.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: shown, UpdateFunc: func(_, object any) { shown(object) },
+		DeleteFunc: func(object any) {
+			if t, ok := last(object).(*v1alpha1.Turn); ok && t.Status.SessionUID != "" {
+				hub.TurnDeleted(t.Status.SessionUID, t.UID)
+			}
+		},
 	}); err != nil {
 		return fmt.Errorf("watching Turns: %w", err)
 	}
 	return nil
+}
+
+// last returns the last known state of an object that was deleted.
+func last(object any) any {
+	if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		return gone.Obj
+	}
+	return object
 }

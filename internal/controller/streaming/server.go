@@ -1,6 +1,7 @@
 package streaming
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,6 +22,9 @@ const (
 	headerTimeout = 10 * time.Second
 	// dialTimeout bounds the connection to the leader.
 	dialTimeout = 5 * time.Second
+	// passedPatience is how long a caller may take to read what was passed on, at most 32 KiB: longer than the leader
+	// allows, so that the leader ends the stream first.
+	passedPatience = time.Minute
 	// shutdownTimeout is how long streams may take to end.
 	shutdownTimeout = 5 * time.Second
 )
@@ -37,8 +41,11 @@ type Server struct {
 	Leads <-chan struct{}
 	// Leader returns the address of the leader; nil without other replicas.
 	Leader func(ctx context.Context) (string, error)
-	// MaxPassed bounds the connections that are passed on at once.
+	// MaxPassed bounds the connections of known callers that are passed on at once. The others are bounded as those of
+	// unknown callers to the leader are.
 	MaxPassed int
+	// Patience is how long a caller whose connection is passed on may read nothing. Default: a minute.
+	Patience time.Duration
 	// OnStop is called when the Server begins to end: streams end then.
 	OnStop func()
 	// Log receives what operators should know.
@@ -120,8 +127,7 @@ func (s *Server) accept(ctx context.Context, all *sync.WaitGroup) {
 
 // begin gives a connection to the HTTP server, or passes it on.
 func (s *Server) begin(ctx context.Context, c *connection) {
-	passed, err := c.begin()
-	if err != nil {
+	if err := c.begin(); err != nil {
 		_ = c.Close() // Who does not speak TLS gets no answer.
 		return
 	}
@@ -136,14 +142,8 @@ func (s *Server) begin(ctx context.Context, c *connection) {
 	default:
 	}
 	defer func() { _ = c.Close() }()
-	if passed || s.Leader == nil {
+	if c.passed || s.Leader == nil {
 		return // The caller connects again, when there is a leader.
-	}
-	select {
-	case s.passed <- struct{}{}:
-		defer func() { <-s.passed }()
-	default:
-		return
 	}
 	if err := s.pass(ctx, c); err != nil {
 		s.Log.V(1).Info("Failed to pass a connection on to the leader", "error", err.Error())
@@ -152,28 +152,55 @@ func (s *Server) begin(ctx context.Context, c *connection) {
 
 // pass passes a connection on to the leader, until one side ends it.
 func (s *Server) pass(ctx context.Context, c *connection) error {
-	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	address, err := s.Leader(dialing)
+	peer, err := s.dial(ctx, c)
 	if err != nil {
-		return fmt.Errorf("looking up the leader: %w", err)
+		return err
 	}
-	peer, err := (&net.Dialer{}).DialContext(dialing, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("connecting to the leader: %w", err)
-	}
-	leader := s.connections.add(peer)
-	s.connections.admit(leader)
-	s.connections.admit(c)
+	c.patience = cmp.Or(s.Patience, passedPatience)
+	leader := s.connections.adopt(peer)
 	defer func() { _ = leader.Close() }()
 	if _, err := leader.Write(passedOn); err != nil {
 		return fmt.Errorf("writing to the leader: %w", err)
 	}
 	var both sync.WaitGroup
+	defer both.Wait()
 	both.Go(func() { splice(leader, c) })
+	// The first end of a connection ends both, also that of c, which is the first to go while its caller is not known.
+	defer func() { _, _ = c.Close(), leader.Close() }()
+	if err := untilAdmission(c, leader); err != nil {
+		return fmt.Errorf("waiting for the leader to know the caller: %w", err)
+	}
+	select {
+	case s.passed <- struct{}{}:
+		defer func() { <-s.passed }()
+	default:
+		return errors.New("too many connections are passed on")
+	}
+	s.connections.admit(c)
 	splice(c, leader)
-	both.Wait()
 	return nil
+}
+
+// dial connects to the leader, as long as a caller waits for it.
+func (s *Server) dial(ctx context.Context, c *connection) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-c.closed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	address, err := s.Leader(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking up the leader: %w", err)
+	}
+	peer, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the leader: %w", err)
+	}
+	return peer, nil
 }
 
 // handed is the listener of the HTTP server.

@@ -28,9 +28,6 @@ import (
 // DefaultMaxSubscribers bounds the streams of a manager with the memory of a standard installation.
 const DefaultMaxSubscribers = 1000
 
-// strangers is the share of requests for tokens that were never valid; no namespace has this name.
-const strangers = "streams: strangers"
-
 // Options are the settings of event streams.
 type Options struct {
 	// Listener accepts connections. Required.
@@ -39,6 +36,8 @@ type Options struct {
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Bus has the live events. Required.
 	Bus *live.Bus
+	// Outputs has the output of running tool calls; nil for none.
+	Outputs feed.Outputs
 	// MaxSubscribers bounds the streams. Default: DefaultMaxSubscribers.
 	MaxSubscribers int
 	// Leader returns the address of the leader; nil without other replicas.
@@ -47,6 +46,8 @@ type Options struct {
 	Rate *fairshare.Rate
 	// Intervals of streams. Default: those of the documentation.
 	Intervals Intervals
+	// Resources are what Sessions have beside their events; nil to serve events alone.
+	Resources Resources
 
 	hub *feed.Hub
 }
@@ -79,28 +80,26 @@ func (o *Options) SetUp(ctx context.Context, mgr ctrl.Manager, log *journal.Log,
 	if err != nil {
 		return fmt.Errorf("creating the client for reviews of access: %w", err)
 	}
-	o.hub = feed.NewHub(feed.Options{Log: log, Bus: o.Bus, Limits: feed.LimitsOf(o.MaxSubscribers), Clock: clock})
+	o.hub = feed.NewHub(feed.Options{
+		Log: log, Bus: o.Bus, Outputs: o.Outputs, Limits: feed.LimitsOf(o.MaxSubscribers), Clock: clock,
+	})
 	if err := Wake(ctx, mgr.GetCache(), o.hub); err != nil {
 		return err
 	}
-	// Tokens of strangers have a share of their own, so that many of them delay neither callers nor reviews of rights.
-	wait := func(ctx context.Context) error { return o.Rate.Spend(ctx, "", 1) }
-	review := func(ctx context.Context, known bool) error {
-		if known {
-			return wait(ctx)
-		}
-		return o.Rate.Spend(ctx, strangers, 1)
-	}
+	// Tokens of strangers have a share of their own, so that many of them delay no caller who is known, and each namespace
+	// and each user has another one.
+	wait := func(ctx context.Context, share string) error { return o.Rate.Spend(ctx, share, 1) }
 	authorities := &clientAuthorities{live: mgr.GetAPIReader(), clock: clock}
 	logger := mgr.GetLogger().WithName("streams")
 	handler := &Handler{
 		Authenticator: NewAuthenticator(Authenticator{
 			Tokens:       tokens.TokenReviews(),
 			Certificates: x509request.NewDynamic(authorities.options, x509request.CommonNameUserConversion),
-			Wait:         review, Clock: clock,
+			Wait:         wait, Clock: clock,
 		}),
 		Authorizer: NewAuthorizer(Authorizer{Reviews: access.SubjectAccessReviews(), Wait: wait}),
 		Sessions:   Cached{mgr.GetClient()}, Hub: o.hub, Clock: clock, Log: logger, Intervals: o.Intervals,
+		Resources: o.Resources, Requests: NewRequests(), Spend: o.Rate.Spend,
 	}
 	mux := http.NewServeMux()
 	handler.Register(mux)

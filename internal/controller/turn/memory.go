@@ -11,6 +11,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/budget"
+	"github.com/capstan-dev/capstan/internal/runtime/budget/keeper"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -50,6 +52,8 @@ type memory struct {
 	// passes.
 	stall  *stall
 	errors int
+	// budgets are the changes of Budgets that concern the Turn.
+	budgets budget.Notices
 
 	step stepMemory
 }
@@ -99,6 +103,8 @@ type stepMemory struct {
 	panics  int
 	// backoff is the state of a model call that is retried later.
 	backoff *step.Backoff
+	// budget is the wait for room in a Budget; nil for none.
+	budget *keeper.Ticket
 	// account is the wait for the ServiceAccount of tool pods, while the API server refuses it.
 	account accountWait
 	// keyRetry is when a call that has found no API key is due again, keyPause the length of that pause.
@@ -205,6 +211,7 @@ func (m *memory) forget() {
 // drop releases the resources of a step that has ended.
 func (m *stepMemory) drop() {
 	m.dropUndelivered()
+	m.budget.Withdraw()
 	m.showing.Withdraw()
 	m.held.release()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
+	"github.com/capstan-dev/capstan/internal/runtime/budget"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -200,8 +201,11 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	if flow, err := r.awaitStart(ctx, s, step, config); err != nil || flow != proceed {
 		return flow, err
 	}
-	if s.base.Status.Plan == nil && len(hook.Of(config.Hooks, hook.UserPromptSubmit)) > 0 {
-		// A hook may have effects: the plan is in status before it runs.
+	first, err := r.planFirst(ctx, s, config)
+	if err != nil {
+		return stop, err
+	}
+	if first {
 		s.fenced = true
 		return writeThenRepeat(writePlan), nil
 	}
@@ -213,6 +217,18 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 	return r.callModel(ctx, s, step, key, r.needToReason(s, turn), func(ctx context.Context) (any, error) {
 		return r.Steps.ReasonAfter(ctrl.LoggerInto(ctx, logger), turn, config, earlier)
 	})
+}
+
+// planFirst reports whether the plan must be in status before the step begins: a hook may have effects, and so does a
+// reservation in a Budget.
+func (r *Reconciler) planFirst(ctx context.Context, s *scope, config turnstate.Config) (bool, error) {
+	if s.base.Status.Plan != nil {
+		return false, nil
+	}
+	if len(hook.Of(config.Hooks, hook.UserPromptSubmit)) > 0 {
+		return true, nil
+	}
+	return r.Steps.Budgets.Counts(ctx, s.turnState().Payer())
 }
 
 // awaitStart passes a model call that may start now. Each of these gates checks the journal before it holds the call
@@ -230,6 +246,9 @@ func (r *Reconciler) awaitStart(
 		return flow, err
 	}
 	if flow, err := r.awaitKey(ctx, s, step, config); err != nil || flow != proceed {
+		return flow, err
+	}
+	if flow, err := r.awaitBudget(ctx, s, step, config); err != nil || flow != proceed {
 		return flow, err
 	}
 	mayStart, err := r.mayStart(ctx, s)
@@ -281,6 +300,7 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMem
 	var backoff *step.Backoff
 	var keyless *turnstate.MissingKey
 	var tooLarge *fairshare.TooLargeError
+	var refusal *budget.Refusal
 	// The call may have closed the step before it failed. One that is to be repeated later has checked the journal, and
 	// has appended nothing.
 	memory.lookedUp = false
@@ -294,6 +314,9 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMem
 	case errors.As(cause, &keyless):
 		memory.lookedUp = true
 		return r.handleMissingKey(s, memory, keyless), nil
+	case errors.As(cause, &refusal):
+		memory.lookedUp = true
+		return r.refused(ctx, s, memory, refusal)
 	case errors.As(cause, &undelivered):
 		memory.undelivered = undelivered
 	case errors.As(cause, &panicked):

@@ -95,7 +95,7 @@ func Lent(planned *definition.Definition) bool {
 		(sent(spec.HTTP.Headers) || spec.HTTP.ServiceRef != nil || spec.HTTP.CABundle != nil)
 }
 
-// sent reports whether a header has the value of a Secret.
+// sent reports whether the value of a header is secret.
 func sent(headers []v1alpha1.HTTPHeader) bool {
-	return slices.ContainsFunc(headers, func(h v1alpha1.HTTPHeader) bool { return h.SecretKeyRef != nil })
+	return slices.ContainsFunc(headers, v1alpha1.HTTPHeader.IsSecret)
 }

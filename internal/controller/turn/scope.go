@@ -129,6 +129,7 @@ func (s *scope) active() bool {
 // turnState returns the Turn as its steps see it.
 func (s *scope) turnState() turnstate.Turn {
 	t := turnstate.TurnOf(s.turn, s.session)
+	t.Budgets = &s.memory.budgets
 	if turnstate.MessageLeftOut(s.turn.Spec) {
 		t.ReadMessage = messageOf(s.live, s.turn)
 	}

@@ -8,7 +8,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
+	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // holdForSecret handles the error of a request that has found no Secret, and reports whether the error is one.
@@ -37,7 +39,8 @@ func (r *Reconciler) checkSecrets(ctx context.Context, a *actScope, indexes []in
 		var missing *act.MissingSecret
 		planned, err := step.Planned(ctx, a.config, call)
 		if err == nil {
-			missing, err = r.Steps.MissingSecret(ctx, a.turn.Namespace, planned)
+			of := executor.Asker{Namespace: a.turn.Namespace, User: turnstate.UserOf(a.turn)}
+			missing, err = r.Steps.MissingSecret(ctx, of, planned)
 		}
 		if err != nil {
 			failed = append(failed, err)

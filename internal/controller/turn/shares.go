@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
@@ -37,8 +39,14 @@ func (r *Reconciler) needToRequest(a *actScope) executor.Need {
 // grown since its size was recorded; the call checks it again.
 func (r *Reconciler) needToReason(s *scope, turn turnstate.Turn) executor.Need {
 	need := s.need()
-	need.Bytes = step.CallBytes(turn, max(s.session.Status.Journal.Bytes, r.Steps.Log.KnownBytes(s.session.UID)))
+	need.Bytes = step.CallBytes(turn, conversationBytes(s.session, r.Steps.Log))
 	return need
+}
+
+// conversationBytes is the size of what the prompts of a Session are made of, as far as it is known.
+func conversationBytes(session *v1alpha1.Session, log *journal.Log) int64 {
+	recorded := session.Status.Journal
+	return cmp.Or(log.KnownConversation(session.UID), recorded.ConversationBytes, recorded.Bytes)
 }
 
 // refuse ends a Turn whose conversation is too large.

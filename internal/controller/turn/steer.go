@@ -62,6 +62,7 @@ func (r *Reconciler) steers(
 	var steers []turnstate.Steer
 	for _, turn := range queue.Steers(turns, active) {
 		steer := turnstate.Steer{Ref: v1alpha1.JournalTurn{Name: turn.Name, UID: turn.UID}, Controls: turn.Spec.Controls}
+		steer.SubmittedBy = turn.Spec.SubmittedBy
 		steer.Task = turn.Spec.Origin.TaskOf() != nil
 		steer.Input, steer.Content = turnstate.MessageOf(turn.Spec)
 		if turnstate.MessageLeftOut(turn.Spec) {

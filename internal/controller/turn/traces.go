@@ -64,12 +64,21 @@ func (r *Retracer) Start(ctx context.Context) error {
 	}
 }
 
-// add enqueues a Turn. If too many wait, its spans are not exported again.
-func (r *Retracer) add(s *scope) {
+// Again enqueues a Turn whose last entry is at an ordinal of the journal, or after it. If too many wait, its spans are
+// not exported again. A nil Retracer exports none.
+func (r *Retracer) Again(t turnstate.Turn, head int64) {
+	if r == nil {
+		return
+	}
 	select {
-	case r.turns <- retrace{turnstate.TurnOf(s.turn, s.session), s.session.Status.Journal.Head}:
+	case r.turns <- retrace{t, head}:
 	default:
 	}
+}
+
+// add enqueues the Turn of a pass.
+func (r *Retracer) add(s *scope) {
+	r.Again(turnstate.TurnOf(s.turn, s.session), s.session.Status.Journal.Head)
 }
 
 // trace exports the spans of the step whose transition the status shows now. At the end of a Turn it has those of

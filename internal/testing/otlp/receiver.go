@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -45,10 +46,20 @@ type Receiver struct {
 	hold     chan struct{}
 }
 
-// New starts a Receiver.
+// New starts a Receiver that this machine reaches.
 func New() *Receiver {
 	r := &Receiver{spans: map[string]*Span{}}
 	r.server = httptest.NewServer(http.HandlerFunc(r.serve))
+	return r
+}
+
+// Listen starts a Receiver at a listener.
+func Listen(at net.Listener) *Receiver {
+	r := &Receiver{spans: map[string]*Span{}}
+	r.server = httptest.NewUnstartedServer(http.HandlerFunc(r.serve))
+	_ = r.server.Listener.Close()
+	r.server.Listener = at
+	r.server.Start()
 	return r
 }
 
