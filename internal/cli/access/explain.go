@@ -14,10 +14,23 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
+// RoleError reports that a request was refused to a user without a role, where the request alone does not tell which.
+type RoleError struct {
+	Role string
+	Err  error
+}
+
+// Error implements error.
+func (e *RoleError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the refusal.
+func (e *RoleError) Unwrap() error { return e.Err }
+
 // Explain returns what to do about an error; empty if there is nothing to add.
 func Explain(err error, namespace string) string {
 	var authority x509.UnknownAuthorityError
 	var network net.Error
+	var needs *RoleError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return ""
@@ -29,6 +42,8 @@ func Explain(err error, namespace string) string {
 	case apierrors.IsUnauthorized(err):
 		return "The API server does not know you. Log in again, or check the user of the context: " +
 			"kubectl config view --minify"
+	case errors.As(err, &needs):
+		return permits(needs.Role, namespace)
 	case apierrors.IsForbidden(err):
 		return forbidden(err, namespace)
 	case errors.As(err, &authority):
@@ -54,15 +69,21 @@ func forbidden(err error, namespace string) string {
 	if found == nil || found[3] != "capstan.dev" {
 		return ""
 	}
+	return permits(role(found[1], found[2]), namespace)
+}
+
+func permits(role, namespace string) string {
 	return fmt.Sprintf("The role %s permits it. An administrator binds it: kubectl create rolebinding NAME -n %s "+
-		"--clusterrole=%s --user=USER", role(found[1], found[2]), namespace, role(found[1], found[2]))
+		"--clusterrole=%s --user=USER", role, namespace, role)
 }
 
 func role(verb, resource string) string {
 	switch {
 	case verb == "get" || verb == "list" || verb == "watch":
 		return "capstan-view"
-	case resource == "sessions" || resource == "turns" || resource == "toolresults":
+	case verb == "approve":
+		return "capstan-approve"
+	case resource == "sessions" || resource == "sessions/files" || resource == "turns" || resource == "toolresults":
 		return "capstan-edit"
 	default:
 		return "capstan-tools"

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -89,7 +88,7 @@ func (p *program) sendAnswer(ctx context.Context, argument string, ids []string,
 	if err != nil {
 		return err
 	}
-	result, err := p.resultFor(turn, calls[0], r, user)
+	result, err := p.resultFor(ctx, turn, calls[0], r, user)
 	if err != nil {
 		return err
 	}
@@ -111,13 +110,13 @@ func (p *program) showWaiting(ctx context.Context, c *access.Cluster, turn *v1al
 }
 
 func (p *program) resultFor(
-	turn *v1alpha1.Turn, call pending.Call, r reply, user string,
+	ctx context.Context, turn *v1alpha1.Turn, call pending.Call, r reply, user string,
 ) (*v1alpha1.ToolResult, error) {
 	if call.Kind == pending.Client {
 		if r.failure != "" {
 			return pending.Result(turn, call, nil, &r.failure, user), nil
 		}
-		content, err := p.content(r)
+		content, err := p.content(ctx, r)
 		return pending.Result(turn, call, &content, nil, user), err
 	}
 	question, err := pending.Question(call, r.question)
@@ -147,7 +146,7 @@ func (p *program) resultFor(
 }
 
 // content is the result from the flags or from a file.
-func (p *program) content(r reply) (string, error) {
+func (p *program) content(ctx context.Context, r reply) (string, error) {
 	if r.file == "" {
 		return r.result, nil
 	}
@@ -160,7 +159,7 @@ func (p *program) content(r reply) (string, error) {
 		defer file.Close()
 		in = file
 	}
-	content, err := io.ReadAll(io.LimitReader(in, maxResultBytes+1))
+	content, err := readInput(ctx, in, maxResultBytes)
 	if err != nil {
 		return "", fmt.Errorf("reading the result: %w", err)
 	}

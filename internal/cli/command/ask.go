@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"os"
 	"strings"
 	"time"
@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/cli/access"
 	"github.com/capstan-dev/capstan/internal/cli/follow"
+	"github.com/capstan-dev/capstan/internal/cli/history"
 	"github.com/capstan-dev/capstan/internal/cli/outcome"
 	"github.com/capstan-dev/capstan/internal/cli/text"
 )
@@ -80,7 +81,7 @@ func (p *program) sendQuestion(ctx context.Context, arguments []string, q questi
 		}
 		name, arguments = arguments[0], arguments[1:]
 	}
-	message, err := p.message(arguments, q.file)
+	message, err := p.message(ctx, arguments, q.file)
 	if err != nil {
 		return err
 	}
@@ -102,9 +103,8 @@ func (p *program) sendQuestion(ctx context.Context, arguments []string, q questi
 	waits := states{command: conv.cluster.Command}
 	var l last
 	err = p.await(ctx, q.timeout, turn.Name, conv, func(ctx context.Context) error {
-		f := p.follower(conv.cluster)
 		key := types.NamespacedName{Namespace: turn.Namespace, Name: turn.Name}
-		for u, err := range f.Turn(ctx, conv.journal(), key, from) {
+		for u, err := range p.turn(ctx, conv, key, from) {
 			if err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ func (p *program) sendQuestion(ctx context.Context, arguments []string, q questi
 }
 
 // message returns the message from the arguments, a file or the standard input.
-func (p *program) message(arguments []string, file string) (string, error) {
+func (p *program) message(ctx context.Context, arguments []string, file string) (string, error) {
 	if len(arguments) > 0 && file != "" {
 		return "", usage("name a message or a --file, not both")
 	}
@@ -146,7 +146,7 @@ func (p *program) message(arguments []string, file string) (string, error) {
 		defer opened.Close()
 		in = opened
 	}
-	content, err := io.ReadAll(io.LimitReader(in, maxMessageBytes+1))
+	content, err := readInput(ctx, in, maxMessageBytes)
 	if err != nil {
 		return "", fmt.Errorf("reading the message: %w", err)
 	}
@@ -193,9 +193,39 @@ func (p *program) follower(c *access.Cluster) *follow.Follower {
 	return &follow.Follower{Client: c.WithWatch, Reader: c.Journal, Note: p.note}
 }
 
+// turn follows a Turn by its objects, or by the event stream if its journal cannot be read otherwise.
+func (p *program) turn(
+	ctx context.Context, conv *conversation, key types.NamespacedName, from history.Position,
+) iter.Seq2[follow.Update, error] {
+	return func(yield func(follow.Update, error) bool) {
+		elsewhere := false
+		for u, err := range p.follower(conv.cluster).Turn(ctx, conv.journal(), key, from) {
+			if elsewhere = errors.Is(err, history.ErrInPostgres); elsewhere {
+				break
+			}
+			if !yield(u, err) {
+				return
+			}
+		}
+		if !elsewhere {
+			return
+		}
+		f, err := p.listener(conv.cluster)
+		if err != nil {
+			yield(follow.Update{}, err)
+			return
+		}
+		for u, err := range f.Turn(ctx, conv.journal(), key, from) {
+			if !yield(u, err) {
+				return
+			}
+		}
+	}
+}
+
 // listener follows Turns by the event stream too, once for all Turns: whether it can be used is found out once.
 func (p *program) listener(c *access.Cluster) (*follow.Follower, error) {
-	streams, err := c.Streams(p.managers)
+	streams, err := c.Manager(p.managers)
 	if err != nil {
 		return nil, err
 	}

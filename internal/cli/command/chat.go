@@ -59,11 +59,12 @@ func (p *program) talk(ctx context.Context, name string, n newSession, rejoin bo
 		return err
 	}
 	p.note(fmt.Sprintf("Session %s. Ctrl-D ends the chat; Ctrl-C leaves it, and the Turn goes on.", conv.session.Name))
+	var last error
 	if active := conv.session.Status.ActiveTurn; active != nil {
 		if !rejoin {
 			p.note(fmt.Sprintf("Turn %s is active; messages wait behind it. To see it: %s chat %s --follow", active.Name,
 				conv.cluster.Command, conv.session.Name))
-		} else if err := p.rejoin(ctx, f, conv, active.Name); err != nil {
+		} else if last, err = p.rejoin(ctx, f, conv, active.Name); err != nil {
 			return err
 		}
 	} else if rejoin {
@@ -82,7 +83,7 @@ func (p *program) talk(ctx context.Context, name string, n newSession, rejoin bo
 			return p.out.Lines(nil)
 		case next, ok := <-lines:
 			if !ok {
-				return p.out.Lines(nil)
+				return errors.Join(p.out.Lines(nil), last)
 			}
 			line = next
 		}
@@ -93,34 +94,37 @@ func (p *program) talk(ctx context.Context, name string, n newSession, rejoin bo
 		if err != nil {
 			return err
 		}
-		if err := p.accompany(ctx, f, conv, turn, from, p.terminal); err != nil {
+		if last, err = p.accompany(ctx, f, conv, turn, from, p.terminal); err != nil {
 			return err
 		}
 	}
 }
 
-// rejoin shows a Turn from its beginning.
-func (p *program) rejoin(ctx context.Context, f *follow.Follower, conv *conversation, turn string) error {
+// rejoin shows a Turn from its beginning, and returns its outcome.
+func (p *program) rejoin(
+	ctx context.Context, f *follow.Follower, conv *conversation, turn string,
+) (end, err error) {
 	of, err := findTurn(ctx, conv.cluster, turn)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return p.accompany(ctx, f, conv, of, history.Start(conv.session.Status.Journal.Head), false)
 }
 
-// accompany prints a Turn to its end. That a Turn fails does not end the chat. Its message may be on the terminal.
+// accompany prints a Turn to its end, and returns its outcome: that a Turn fails does not end the chat, but is its exit
+// code if it ends there. The message of the Turn may be on the terminal.
 func (p *program) accompany(
 	ctx context.Context, f *follow.Follower, conv *conversation, turn *v1alpha1.Turn, from history.Position, typed bool,
-) error {
+) (end, err error) {
 	o := transcript.Options{}
 	if typed {
 		o.Shown = turn.UID
 	}
-	v := newView(p.out, conv.cluster.Command, o)
+	v := p.view(conv.cluster.Command, o)
 	if err := v.begin(turn); err != nil {
-		return err
+		return nil, err
 	}
-	return p.await(ctx, 0, turn.Name, conv, func(ctx context.Context) error {
+	err = p.await(ctx, 0, turn.Name, conv, func(ctx context.Context) error {
 		var state *v1alpha1.Turn
 		ended := false
 		key := types.NamespacedName{Namespace: turn.Namespace, Name: turn.Name}
@@ -136,12 +140,16 @@ func (p *program) accompany(
 			}
 			ended = ended || u.Item != nil && transcript.Ends(u.Item.Event)
 		}
-		var end *outcome.Error
-		if !ended && errors.As(outcome.Of(state), &end) {
-			p.note(end.Message) // a Turn that ended before it began has no events
+		var problem *outcome.Error
+		if errors.As(outcome.Of(state), &problem) {
+			if !ended {
+				p.note(problem.Message) // a Turn that ended before it began has no events
+			}
+			end = &outcome.Error{Code: problem.Code}
 		}
 		return v.close()
 	})
+	return end, err
 }
 
 // maxLineBytes bounds a line that is typed or pasted.

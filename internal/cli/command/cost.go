@@ -5,11 +5,14 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/cli/access"
 	"github.com/capstan-dev/capstan/internal/cli/spending"
+	"github.com/capstan-dev/capstan/internal/cli/text"
 )
 
 func (p *program) cost() *cobra.Command {
@@ -18,7 +21,7 @@ func (p *program) cost() *cobra.Command {
 		Short: "Print tokens and cost of a namespace, a Session or a Turn",
 		Long: `Print the tokens and the cost of all Sessions of a namespace, of the Turns of a Session, or of one Turn.
 Amounts are exact. Model calls without a price are counted in the column UNPRICED. The Sessions of sub-agents
-are Sessions of their own.`,
+are Sessions of their own. The Budgets of the namespace follow.`,
 		Example: `  kubectl capstan cost -n shop
   kubectl capstan cost demo
   kubectl capstan cost turn/demo-1`,
@@ -50,7 +53,10 @@ func (p *program) printCost(ctx context.Context, arguments []string) error {
 		if err != nil {
 			return err
 		}
-		return p.out.Lines(spending.Lines("SESSION", rows, &sum)...)
+		if err := p.out.Lines(spending.Lines("SESSION", rows, &sum)...); err != nil {
+			return err
+		}
+		return p.printBudgets(ctx, c)
 	}
 	of, err := find(ctx, c, arguments[0])
 	if err != nil {
@@ -74,6 +80,19 @@ func (p *program) printCost(ctx context.Context, arguments []string) error {
 	sum := spending.OfSession(of.session)
 	sum.Name = "Session"
 	return p.out.Lines(spending.Lines("TURN", rows, &sum)...)
+}
+
+// printBudgets prints the Budgets of the namespace, if there are any that the user may read.
+func (p *program) printBudgets(ctx context.Context, c *access.Cluster) error {
+	var budgets []v1alpha1.Budget
+	err := pages(ctx, c, func(l *v1alpha1.BudgetList) { budgets = append(budgets, l.Items...) })
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil // An older manager has none, and the costs are printed.
+	}
+	if err != nil || len(budgets) == 0 {
+		return err
+	}
+	return p.out.Lines(append([]text.Line{{}}, spending.BudgetLines(budgets)...)...)
 }
 
 // pages reads the objects of a kind in the namespace, page by page.

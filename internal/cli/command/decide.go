@@ -3,17 +3,23 @@ package command
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/cli/access"
 	"github.com/capstan-dev/capstan/internal/cli/outcome"
 	"github.com/capstan-dev/capstan/internal/cli/pending"
 	"github.com/capstan-dev/capstan/internal/cli/text"
+	"github.com/capstan-dev/capstan/internal/streamclient"
 )
 
 func (p *program) approve() *cobra.Command {
@@ -21,10 +27,11 @@ func (p *program) approve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve (TURN | session/SESSION) [CALL...]",
 		Short: "Let a call that waits for approval start",
-		Long: `Let calls that wait for approval start. The command shows what is called, with all arguments that you may read,
-and asks. The decision counts for exactly the call that was shown: with these arguments, and with the Tool as it was.
+		Long: `Let calls that wait for approval start. The command shows what is called, with all arguments, and asks. The
+decision counts for exactly the call that was shown: with these arguments, and with the Tool as it was.
 
-It takes the role capstan-approve. With capstan-view as well, arguments of any length are shown.`,
+It takes the role capstan-approve. If the manager cannot be reached, arguments of any length are shown with
+capstan-view as well.`,
 		Example: `  kubectl capstan approve demo-1
   kubectl capstan approve demo-1 1-0 1-1
   kubectl capstan approve session/demo --all --yes`,
@@ -46,23 +53,32 @@ func (p *program) reject() *cobra.Command {
 		Use:   "reject (TURN | session/SESSION) [CALL...]",
 		Short: "End a call that waits for approval before it starts",
 		Long: `End calls that wait for approval before they start. The model learns that they were rejected and were not
-executed, and continues. It takes the role capstan-approve.`,
+executed, with the reason if you give one, and continues. It takes the role capstan-approve.`,
 		Example: `  kubectl capstan reject demo-1
+  kubectl capstan reject demo-1 1-0 --reason "It is too dear."
   kubectl capstan reject session/demo --all`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: p.waiting(pending.Approval),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			d.decision = v1alpha1.DecisionReject
+			if len(d.reason) > maxReason {
+				return usage("--reason has %d bytes, and may have %d", len(d.reason), maxReason)
+			}
 			return p.decide(cmd.Context(), arguments[0], arguments[1:], d)
 		},
 	}
+	cmd.Flags().StringVar(&d.reason, "reason", "", "Why, for the model; at most 1024 bytes.")
 	cmd.Flags().BoolVar(&d.all, "all", false, "Decide about all calls of the Turn that wait for approval.")
 	return cmd
 }
 
+// maxReason is the maximum length of a reason.
+const maxReason = 1024
+
 // decision is what approve and reject do.
 type decision struct {
 	decision v1alpha1.Decision
+	reason   string
 	all, yes bool
 }
 
@@ -95,7 +111,13 @@ func (p *program) decide(ctx context.Context, argument string, ids []string, d d
 		return err
 	}
 	for _, call := range calls {
-		if err := p.send(ctx, c, call, pending.Decide(turn, call, d.decision, user), past(d.decision)); err != nil {
+		result := pending.Decide(turn, call, d.decision, user)
+		result.Spec.Reason = d.reason
+		err := p.send(ctx, c, call, result, past(d.decision))
+		if apierrors.IsForbidden(err) {
+			return &access.RoleError{Role: "capstan-approve", Err: err}
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -125,10 +147,12 @@ func selected(turn *v1alpha1.Turn, ids []string, all bool) ([]pending.Call, erro
 	return pending.Select(turn.Name, calls, ids, pending.Approval)
 }
 
-// completed returns calls with their whole arguments from the journal, as far as the user may read it.
+// completed returns calls with their whole arguments from the manager, or from the journal as far as the user may read
+// it.
 func (p *program) completed(
 	ctx context.Context, c *access.Cluster, turn *v1alpha1.Turn, calls []pending.Call,
 ) []pending.Call {
+	p.askWhole(ctx, c, turn, calls)
 	for _, call := range calls {
 		if call.Whole || turn.Status.Plan == nil || turn.Status.SessionUID == "" {
 			continue
@@ -147,6 +171,41 @@ func (p *program) completed(
 	}
 	return calls
 }
+
+// askWhole fills in the arguments of calls that the manager shows. Without it they stay as they are.
+func (p *program) askWhole(ctx context.Context, c *access.Cluster, turn *v1alpha1.Turn, calls []pending.Call) {
+	manager, err := c.Manager(p.managers)
+	if err != nil {
+		return
+	}
+	for i := range calls {
+		call := &calls[i]
+		if call.Whole {
+			continue
+		}
+		answer, err := manager.Do(ctx, streamclient.Request{
+			Method:  http.MethodGet,
+			Session: stream.Session{Namespace: turn.Namespace, Name: turn.Spec.SessionRef.Name},
+			Path:    []string{"calls"}, Query: url.Values{"turn": {turn.Name}, "call": {call.ID}}, Most: maxCalls,
+		})
+		if err != nil {
+			return // The journal is tried next, and explains what is missing.
+		}
+		var found stream.WaitingCalls
+		if json.Unmarshal(answer.Body, &found) != nil {
+			return
+		}
+		for _, whole := range found.Calls {
+			// The decision counts for the digest of the call, so that only the arguments of that one are shown.
+			if whole.Turn.UID == turn.UID && whole.ID == call.ID && whole.CallDigest == call.CallDigest && !whole.Omitted {
+				call.Arguments, call.Whole = whole.Arguments, true
+			}
+		}
+	}
+}
+
+// maxCalls bounds the answer of the manager about one call.
+const maxCalls = 64 << 20
 
 // shownArguments bounds the arguments that are shown before a decision: more is not read by a person.
 var shownArguments = text.Bound{Lines: 2000, Bytes: 128 << 10}

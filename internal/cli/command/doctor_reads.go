@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -112,7 +113,9 @@ func readPolicies(ctx context.Context, c *access.Cluster, i *diagnosis.Install) 
 }
 
 func readNamespace(ctx context.Context, c *access.Cluster) (*diagnosis.Namespace, error) {
-	n := &diagnosis.Namespace{Name: c.Namespace, May: map[string]bool{}, Secrets: map[string]*corev1.Secret{}}
+	n := &diagnosis.Namespace{
+		Name: c.Namespace, May: map[string]bool{}, Secrets: map[string]*metav1.PartialObjectMetadata{},
+	}
 	found, hidden, err := readable(c.Get(ctx, client.ObjectKey{Name: c.Namespace}, &corev1.Namespace{}))
 	if err != nil {
 		return nil, fmt.Errorf("reading namespace %s: %w", c.Namespace, err)
@@ -188,6 +191,13 @@ func readConfiguration(ctx context.Context, c *access.Cluster, n *diagnosis.Name
 			})
 		},
 		func() error {
+			return pages(ctx, c, func(l *v1alpha1.BudgetList) {
+				each(l.Items, func(o v1alpha1.Budget) diagnosis.Object {
+					return diagnosis.Object{Name: o.Name, Conditions: o.Status.Conditions}
+				}, add("Budget"))
+			})
+		},
+		func() error {
 			return pages(ctx, c, func(l *corev1.ResourceQuotaList) { n.Quotas = append(n.Quotas, l.Items...) })
 		},
 	} {
@@ -212,14 +222,15 @@ func hiddenKind(err error) (bool, error) {
 	return false, err
 }
 
-// readSecrets reads the Secrets that Models name. Nothing of their data is used.
+// readSecrets reads the metadata of the Secrets that Models name: their data does not leave the API server.
 func readSecrets(ctx context.Context, c *access.Cluster, n *diagnosis.Namespace) error {
 	for i := range n.Models {
 		ref := n.Models[i].Spec.SecretKeyRef
 		if ref == nil {
 			continue
 		}
-		secret := &corev1.Secret{}
+		secret := &metav1.PartialObjectMetadata{}
+		secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 		found, hidden, err := readable(c.Get(ctx, c.Key(ref.Name), secret))
 		if err != nil {
 			return fmt.Errorf("reading Secret %s: %w", ref.Name, err)

@@ -2,14 +2,21 @@ package command
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
+	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/cli/access"
 	"github.com/capstan-dev/capstan/internal/cli/inspection"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	records "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
+	"github.com/capstan-dev/capstan/internal/streamclient"
 )
 
 func (p *program) inspect() *cobra.Command {
@@ -19,7 +26,8 @@ func (p *program) inspect() *cobra.Command {
 		Short: "Print what the next model call of a Session would be made with",
 		Long: `Print what the next model call of a Session would be made with: layers, Model and fallbacks, limits,
 capabilities, hooks, tools with their sources, the system prompt, and which objects do not exist. Nothing is run, and
-no model is called. Objects that you may not read are named. It takes the role capstan-view.`,
+no model is called. The manager is asked; if it cannot be, the objects are read, and those that you may not read are
+named. It takes the role capstan-view.`,
 		Example: `  kubectl capstan inspect demo
   kubectl capstan inspect demo --full`,
 		Args:              cobra.ExactArgs(1),
@@ -41,6 +49,11 @@ func (p *program) printContext(ctx context.Context, name string, full bool) erro
 	if err != nil {
 		return err
 	}
+	found, err := p.inspected(ctx, c, session)
+	if err == nil {
+		return p.out.Lines(inspection.Lines(found, nil, full)...)
+	}
+	p.note("The manager cannot be asked, so that the objects which you may read are shown. (" + err.Error() + ")")
 	objects, err := records.ForConfig(c.Config, nil)
 	if err != nil {
 		return err
@@ -52,9 +65,34 @@ func (p *program) printContext(ctx context.Context, name string, full bool) erro
 			return c.Journal.Messages(ctx, s, session.Status.Journal.Head)
 		},
 	}
-	found, hidden, err := g.Of(ctx, session)
+	read, hidden, err := g.Of(ctx, session)
 	if err != nil {
 		return err
 	}
-	return p.out.Lines(inspection.Lines(found, hidden, full)...)
+	return p.out.Lines(inspection.Lines(read.Public(), hidden, full)...)
+}
+
+// maxInspection bounds the answer of the manager: prompts, and schemas of tools.
+const maxInspection = 64 << 20
+
+// inspected asks the manager, which knows the texts of all objects.
+func (p *program) inspected(
+	ctx context.Context, c *access.Cluster, session *v1alpha1.Session,
+) (*stream.Inspection, error) {
+	manager, err := c.Manager(p.managers)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := manager.Do(ctx, streamclient.Request{
+		Method: http.MethodGet, Session: stream.Session{Namespace: session.Namespace, Name: session.Name},
+		Path: []string{"inspect"}, Most: maxInspection,
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := &stream.Inspection{}
+	if err := json.Unmarshal(answer.Body, found); err != nil {
+		return nil, fmt.Errorf("reading the answer of the manager: %w", err)
+	}
+	return found, nil
 }

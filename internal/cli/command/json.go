@@ -19,6 +19,7 @@ type decisionData struct {
 	ToolCallID string            `json:"tool_call_id"`
 	Decision   v1alpha1.Decision `json:"decision"`
 	By         string            `json:"by,omitempty"`
+	Reason     string            `json:"reason,omitempty"`
 }
 
 // eventOf returns an item as it is printed: as the event stream has it.
@@ -27,7 +28,11 @@ func eventOf(s journal.Session, item history.Item) (stream.Event, error) {
 	if d == nil {
 		return item.Public, nil
 	}
-	data, err := json.Marshal(decisionData{ToolCallID: d.ID, Decision: d.Decision, By: d.By})
+	decided := decisionData{ToolCallID: d.ID, Decision: d.Decision, By: d.By}
+	if d.Error != nil {
+		decided.Reason = *d.Error
+	}
+	data, err := json.Marshal(decided)
 	if err != nil {
 		return stream.Event{}, fmt.Errorf("encoding a decision: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -31,12 +32,13 @@ type program struct {
 	// managers is the namespace of the manager.
 	managers string
 	cluster  *access.Cluster
+	// region is the end of the terminal, above which notes are printed; nil while nothing is replaced there.
+	region *text.Region
 }
 
 // Main runs the program with its arguments, and returns its exit code.
 func Main(ctx context.Context, arguments []string, in io.Reader, out, err io.Writer) int {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard) // what the client libraries log is not for users
+	klog.SetLogger(logr.Discard()) // what the client libraries log is not for users, their errors neither
 	p := &program{
 		flags: genericclioptions.NewConfigFlags(true), in: in,
 		out: text.Printer{Out: out}, err: text.Printer{Out: err}, terminal: isTerminal(in) && isTerminal(out),
@@ -83,7 +85,8 @@ and capstan-approve.
 	root.AddCommand(
 		p.ask(), p.chat(), p.watch(), p.log(), p.tree(), p.cost(),
 		p.approve(), p.reject(), p.answer(), p.cancel(),
-		p.inspect(), p.doctor(), p.version(),
+		p.connectProvider(), p.connections(), p.disconnect(),
+		p.files(), p.storage(), p.inspect(), p.doctor(), p.version(),
 	)
 	for _, flag := range []string{"namespace", "context"} {
 		complete := p.namespaces
@@ -131,7 +134,7 @@ func (p *program) connect() (*access.Cluster, error) {
 // note tells the user something beside the output.
 func (p *program) note(message string) {
 	// A note that cannot be written is not worth the end of the command.
-	_ = p.err.Lines(text.Of(text.Faint, message))
+	_ = p.region.Above(func() error { return p.err.Lines(text.Of(text.Faint, message)) })
 }
 
 // usageError is a mistake in arguments or flags.

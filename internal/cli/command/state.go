@@ -51,7 +51,7 @@ func (s *states) lines(turn *v1alpha1.Turn) []text.Line {
 	}
 	for _, call := range turn.Status.ToolCalls {
 		if call.State == v1alpha1.ToolCallStateRunning {
-			add("run "+call.ID, running(call))
+			add("run "+call.ID, runningLine(call))
 		}
 	}
 	for _, call := range pending.Of(turn) {
@@ -64,7 +64,7 @@ func (s *states) lines(turn *v1alpha1.Turn) []text.Line {
 	return lines
 }
 
-func running(call v1alpha1.ToolCall) text.Line {
+func runningLine(call v1alpha1.ToolCall) text.Line {
 	line := text.Line{
 		{Style: text.Notice, Text: text.Pad("running", 11)},
 		{Style: text.Faint, Text: call.ID + "  " + call.Name},

@@ -20,13 +20,18 @@ type view struct {
 	out        text.Printer
 	transcript *transcript.Transcript
 	states     states
-	// message is the one whose text arrives, and received the number of its bytes that were printed.
-	message  string
-	received int64
+	// message is the one whose text arrives, and shown its text that was printed.
+	message string
+	shown   []byte
+	// agreed is how much of shown the model has said in the response that arrives now: less than all of it after the
+	// manager ended and the model is called again.
+	agreed int
 	// open reports whether the last line has no end yet.
 	open bool
 	// progress is the newest progress of each call that was printed.
 	progress map[string]string
+	// running shows the output of running tools; nil if the output is not a terminal.
+	running *running
 }
 
 func newView(out text.Printer, command pending.Command, o transcript.Options) *view {
@@ -42,7 +47,11 @@ func (v *view) show(u follow.Update) error {
 		return v.item(*u.Item)
 	case u.Progress != nil:
 		return v.lines(v.progressOf(u.Progress)...)
+	case u.Output != nil:
+		v.running.add(*u.Output)
+		return v.redraw()
 	case u.Turn != nil:
+		v.running.follow(u.Turn)
 		if u.Turn.Status.Plan != nil && !pending.Ended(u.Turn) {
 			if err := v.begin(u.Turn); err != nil {
 				return err
@@ -62,16 +71,30 @@ func (v *view) begin(turn *v1alpha1.Turn) error {
 // lines prints lines below what was printed before.
 func (v *view) lines(lines ...text.Line) error {
 	if len(lines) == 0 {
-		return nil
+		return v.redraw()
 	}
 	if err := v.close(); err != nil {
 		return err
 	}
-	return v.out.Lines(lines...)
+	if err := v.out.Lines(lines...); err != nil {
+		return err
+	}
+	return v.redraw()
 }
 
-// close ends a line that has no end yet.
+// redraw shows the output of running tools below what was printed.
+func (v *view) redraw() error {
+	if v.open {
+		return nil
+	}
+	return v.running.show()
+}
+
+// close ends a line that has no end yet, and the output of running tools.
 func (v *view) close() error {
+	if err := v.running.clear(); err != nil {
+		return err
+	}
 	if !v.open {
 		return nil
 	}
@@ -79,60 +102,102 @@ func (v *view) close() error {
 	return v.out.Lines(nil)
 }
 
-// delta prints text of a response as it arrives.
+// delta prints text of a response as it arrives. Text that is on the terminal already is not printed again, also if
+// another call of the model says it, as long as the two agree.
 func (v *view) delta(d *follow.Delta) error {
 	if d.Replaced {
-		if v.message != d.Message || v.received == 0 {
+		if v.message != d.Message || len(v.shown) == 0 {
 			return nil
 		}
-		v.message, v.received = "", 0
-		return v.lines(text.Of(text.Faint, indent+"(the model is called again)"))
+		v.forget()
+		return v.again()
 	}
-	chunk := d.Text
-	switch {
-	case d.Message != v.message || d.Offset == 0 && v.received > 0:
-		if d.Message == v.message && d.Offset == 0 && int64(len(chunk)) >= v.received {
-			chunk = chunk[v.received:] // the text so far, after a new connection
-			break
-		}
+	if d.Message != v.message {
 		if d.Offset != 0 {
 			return nil // the beginning is unknown: the whole message comes with its end
 		}
 		if err := v.close(); err != nil {
 			return err
 		}
-		v.message, v.received = d.Message, 0
-	case d.Offset > v.received:
-		return nil // some of it was lost: the whole message comes with its end
-	case d.Offset < v.received:
-		known := v.received - d.Offset
-		if known >= int64(len(chunk)) {
-			return nil
-		}
-		chunk = chunk[known:]
+		v.forget()
+		v.message = d.Message
 	}
-	if v.received == 0 {
-		if err := v.out.Chunk(text.Good, "", "agent      "); err != nil {
+	if d.Offset > int64(v.agreed) {
+		return nil // some of it was lost: the whole message comes with its end
+	}
+	at := int(d.Offset)
+	if at == 0 {
+		v.agreed = 0
+	}
+	chunk, known := d.Text, string(v.shown[at:])
+	if strings.HasPrefix(known, chunk) {
+		v.agreed = max(v.agreed, at+len(chunk))
+		return nil
+	}
+	if !strings.HasPrefix(chunk, known) {
+		chunk = string(v.shown[:at]) + chunk
+		v.shown = nil
+		if err := v.again(); err != nil {
 			return err
 		}
-	} else if !v.open {
-		if err := v.out.Chunk(text.Plain, "", indent); err != nil {
+	} else {
+		chunk = chunk[len(known):]
+	}
+	return v.words(chunk)
+}
+
+// forget begins another message.
+func (v *view) forget() {
+	v.message, v.shown, v.agreed = "", nil, 0
+}
+
+// again prints that the text above is not the response.
+func (v *view) again() error {
+	return v.lines(text.Of(text.Faint, indent+"(the model is called again)"))
+}
+
+// words prints more of the message.
+func (v *view) words(chunk string) error {
+	if err := v.running.clear(); err != nil {
+		return err
+	}
+	style, label := text.Good, "agent      "
+	if len(v.shown) > 0 {
+		style, label = text.Plain, indent
+	}
+	if len(v.shown) == 0 || !v.open {
+		if err := v.out.Chunk(style, "", label); err != nil {
 			return err
 		}
 	}
 	v.open = true
-	v.received += int64(len(chunk))
+	v.shown = append(v.shown, chunk...)
+	v.agreed = len(v.shown)
 	return v.out.Chunk(text.Plain, indent, chunk)
 }
 
-// item prints an event. The text of a message that has arrived in full is not printed again.
+// complete prints the rest of the message, which a connection that was cut has not brought.
+func (v *view) complete(whole string) error {
+	defer v.forget()
+	rest, ok := strings.CutPrefix(whole, string(v.shown))
+	if !ok {
+		return nil // another text: the whole message is printed
+	}
+	v.transcript.Streamed(v.message)
+	if rest == "" {
+		return nil
+	}
+	return v.words(rest)
+}
+
+// item prints an event. The text of a message that has arrived is not printed again.
 func (v *view) item(item history.Item) error {
-	if item.Event.Type == event.TypeOutputMessageCompleted && v.received > 0 {
+	v.running.end(item.Event)
+	if item.Event.Type == event.TypeOutputMessageCompleted && len(v.shown) > 0 {
 		if data, err := event.Decode[event.OutputMessageCompleted](item.Event); err == nil && data.Message.ID == v.message {
-			if int64(len(data.Message.PlainText())) == v.received {
-				v.transcript.Streamed(v.message)
+			if err := v.complete(data.Message.PlainText()); err != nil {
+				return err
 			}
-			v.message, v.received = "", 0
 		}
 	}
 	return v.lines(v.transcript.Lines(item)...)

@@ -50,11 +50,35 @@ func TestWordsAsTheyCome(t *testing.T) {
 		},
 		"joined too late": {[]follow.Update{words("m", 6, "you."), said("m", "Hello you.")}, line},
 		"with a gap": {
-			[]follow.Update{words("m", 0, "Hel"), words("m", 6, "you."), said("m", "Hello you.")}, "agent      Hel\n" + line,
+			[]follow.Update{words("m", 0, "Hel"), words("m", 6, "you."), said("m", "Hello you.")}, line,
 		},
+		"cut before the end": {[]follow.Update{words("m", 0, "Hello "), said("m", "Hello you.")}, line},
 		"replaced": {
 			[]follow.Update{words("m", 0, "Hm"), replaced("m"), words("m", 0, "Hello you."), said("m", "Hello you.")},
 			"agent      Hm\n           (the model is called again)\n" + line,
+		},
+		"called again, with the same words": {
+			[]follow.Update{
+				words("m", 0, "Hello "), words("m", 0, "Hel"), words("m", 3, "lo "), words("m", 6, "you."), said("m", "Hello you."),
+			},
+			line,
+		},
+		"called again, with other words": {
+			[]follow.Update{
+				words("m", 0, "Hello th"), words("m", 0, "Hello "), words("m", 6, "you."), said("m", "Hello you."),
+			},
+			"agent      Hello th\n           (the model is called again)\n" + line,
+		},
+		"called again, and seen late": {
+			[]follow.Update{words("m", 0, "Hi th"), words("m", 0, "Hello you."), said("m", "Hello you.")},
+			"agent      Hi th\n           (the model is called again)\n" + line,
+		},
+		"called again, with fewer words": {
+			[]follow.Update{words("m", 0, "Hello you. Well."), words("m", 0, "Hello you."), said("m", "Hello you.")},
+			"agent      Hello you. Well.\n" + line,
+		},
+		"other words of the same length": {
+			[]follow.Update{words("m", 0, "Hello all."), said("m", "Hello you.")}, "agent      Hello all.\n" + line,
 		},
 		"two messages": {
 			[]follow.Update{words("a", 0, "One"), said("a", "One"), words("b", 0, "Two\nlines"), said("b", "Two\nlines")},

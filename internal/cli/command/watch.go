@@ -59,7 +59,7 @@ func (p *program) watchTarget(
 	if err != nil {
 		return err
 	}
-	v := newView(p.out, c.Command, o)
+	v := p.view(c.Command, o)
 	show := func(u follow.Update) error {
 		if output == "" {
 			return v.show(u)

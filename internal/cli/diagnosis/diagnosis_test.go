@@ -97,6 +97,15 @@ func TestInstall(t *testing.T) {
 		"no binding": {func(i *diagnosis.Install) { i.Policies[0].Binding = nil }, false, []string{
 			"ValidatingAdmissionPolicyBinding", "does not exist", "reads no Secret",
 		}},
+		"no binding of a Helm release": {func(i *diagnosis.Install) {
+			i.Policies[0].Binding, i.Managers[0].ObjectMeta = nil, byHelm(i.Managers[0].ObjectMeta)
+		}, false, []string{"helm upgrade tug CHART --namespace ships"}},
+		"no manager of a Helm release": {func(i *diagnosis.Install) {
+			i.Managers = nil
+			crew := i.Wanted[0].DeepCopy()
+			crew.ObjectMeta = byHelm(crew.ObjectMeta)
+			i.Definitions = map[string]*apiextensionsv1.CustomResourceDefinition{crew.Name: crew}
+		}, false, []string{"helm upgrade tug CHART --namespace ships"}},
 		"what may not be read": {func(i *diagnosis.Install) {
 			i.Managers, i.ManagersHidden, i.Policies, i.PoliciesHidden = nil, true, nil, true
 		}, true, []string{"unknown", "you may not read ValidatingAdmissionPolicies"}},
@@ -114,6 +123,15 @@ func TestInstall(t *testing.T) {
 	}
 }
 
+// byHelm adds what Helm adds to the objects of the release tug.
+func byHelm(meta metav1.ObjectMeta) metav1.ObjectMeta {
+	meta.Labels = map[string]string{"app.kubernetes.io/managed-by": "Helm"}
+	meta.Annotations = map[string]string{
+		"meta.helm.sh/release-name": "tug", "meta.helm.sh/release-namespace": "ships",
+	}
+	return meta
+}
+
 func isReady(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
 	return []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, Reason: reason, Message: message}}
 }
@@ -127,7 +145,7 @@ func TestNamespace(t *testing.T) {
 	}}
 	model.Spec.SecretKeyRef = &v1alpha1.SecretKeyReference{Name: "keys", Key: "api"}
 	model.Status.Conditions = isReady(metav1.ConditionTrue, "Ready", "")
-	bound := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+	bound := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 		v1alpha1.AnnotationAllowedHosts: "api.example.org",
 	}}}
 	for name, test := range map[string]struct {
@@ -165,7 +183,9 @@ func TestNamespace(t *testing.T) {
 		"no Secret": {func(n *diagnosis.Namespace) { n.Secrets = nil }, false, []string{
 			"Model big names it, and it does not exist", "kubectl create secret generic keys -n shop --from-file=api=/dev/stdin",
 		}},
-		"an unbound Secret": {func(n *diagnosis.Namespace) { n.Secrets["keys"] = &corev1.Secret{} }, true, []string{
+		"an unbound Secret": {func(n *diagnosis.Namespace) {
+			n.Secrets["keys"] = &metav1.PartialObjectMetadata{}
+		}, true, []string{
 			"kubectl annotate secret keys -n shop capstan.dev/allowed-hosts=HOST",
 		}},
 		"Secrets that may not be read": {func(n *diagnosis.Namespace) { n.SecretsHidden = true }, true, []string{"unknown"}},
@@ -179,7 +199,7 @@ func TestNamespace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := diagnosis.Namespace{
 				Name: "shop", May: everything, Models: []v1alpha1.Model{*model.DeepCopy()},
-				Secrets: map[string]*corev1.Secret{"keys": bound},
+				Secrets: map[string]*metav1.PartialObjectMetadata{"keys": bound},
 			}
 			test.change(&n)
 			expect(t, n.Check(), test.healthy, test.want...)

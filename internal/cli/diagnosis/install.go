@@ -1,7 +1,9 @@
 package diagnosis
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,9 +11,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/config/policy"
+	"github.com/capstan-dev/capstan/internal/cli/pending"
 )
 
 // oldestKubernetes is the oldest version that the policies work on.
@@ -59,8 +64,44 @@ func (i Install) versions() []Finding {
 	return append(findings, found)
 }
 
-// installCommand installs what is missing.
-const installCommand = "kubectl apply --server-side -f dist/install.yaml"
+// The marks that Helm leaves at the objects of a release.
+const (
+	managedByHelm           = "Helm"
+	annotationHelmRelease   = "meta.helm.sh/release-name"
+	annotationHelmNamespace = "meta.helm.sh/release-namespace"
+)
+
+// installCommand installs what does not exist, in the way that the rest of the install came.
+func (i Install) installCommand() string {
+	for _, o := range i.objects() {
+		release := o.GetAnnotations()[annotationHelmRelease]
+		if o.GetLabels()[v1alpha1.LabelManagedBy] == managedByHelm && release != "" {
+			namespace := cmp.Or(o.GetAnnotations()[annotationHelmNamespace], i.Namespace)
+			return "helm upgrade " + pending.Quoted(release) + " CHART --namespace " + pending.Quoted(namespace)
+		}
+	}
+	return "kubectl apply --server-side -f dist/install.yaml"
+}
+
+// objects are those of the install that were read.
+func (i Install) objects() []metav1.Object {
+	var all []metav1.Object
+	for n := range i.Managers {
+		all = append(all, &i.Managers[n])
+	}
+	for _, p := range i.Policies {
+		if p.Policy != nil {
+			all = append(all, p.Policy)
+		}
+		if p.Binding != nil {
+			all = append(all, p.Binding)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(i.Definitions)) {
+		all = append(all, i.Definitions[name])
+	}
+	return all
+}
 
 func (i Install) kinds() []Finding {
 	var missing []string
@@ -83,7 +124,7 @@ func (i Install) kinds() []Finding {
 	if len(missing) == len(i.Wanted) {
 		what = "Capstan is not installed in this cluster"
 	}
-	return []Finding{{Level: Wrong, Subject: "kinds", Message: what, Mend: []string{installCommand}}}
+	return []Finding{{Level: Wrong, Subject: "kinds", Message: what, Mend: []string{i.installCommand()}}}
 }
 
 // otherVersions are the kinds whose schema in the cluster is not the one that this program knows.
@@ -114,7 +155,7 @@ func (i Install) managers() []Finding {
 	if len(i.Managers) == 0 {
 		return []Finding{{
 			Level: Wrong, Subject: subject, Message: "namespace " + i.Namespace + " has no manager. " +
-				"If it is in another one, name that with --manager-namespace.", Mend: []string{installCommand},
+				"If it is in another one, name that with --manager-namespace.", Mend: []string{i.installCommand()},
 		}}
 	}
 	var findings []Finding
@@ -157,7 +198,7 @@ func (i Install) policies() []Finding {
 			findings = append(findings, Finding{
 				Level: Wrong, Subject: "policy", Message: p.Want.Policy.Name + ": " + short +
 					". The manager reads no Secret until it is in force.",
-				Mend: []string{installCommand},
+				Mend: []string{i.installCommand()},
 			})
 		}
 	}

@@ -24,8 +24,8 @@ type Namespace struct {
 	ModelsHidden bool
 	// Objects are the other objects of the configuration, with their conditions.
 	Objects []Object
-	// Secrets are those that Models name, by name; nil for one that does not exist.
-	Secrets       map[string]*corev1.Secret
+	// Secrets are those that Models name, by name; nil for one that does not exist. Their data is not read.
+	Secrets       map[string]*metav1.PartialObjectMetadata
 	SecretsHidden bool
 	Quotas        []corev1.ResourceQuota
 }
@@ -129,8 +129,22 @@ func (n Namespace) notReady() []Finding {
 	var findings []Finding
 	for _, o := range n.Objects {
 		findings = append(findings, ready(n.Name, o)...)
+		findings = append(findings, spent(n.Name, o)...)
 	}
 	return findings
+}
+
+// spent returns a finding about a Budget that makes Turns wait, or ends them.
+func spent(namespace string, o Object) []Finding {
+	for _, kind := range []string{v1alpha1.ConditionExhausted, v1alpha1.ConditionPaused} {
+		if c := meta.FindStatusCondition(o.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+			return []Finding{{
+				Level: Notable, Subject: o.Kind + " " + o.Name, Message: c.Reason + ": " + c.Message,
+				Mend: []string{fmt.Sprintf("kubectl edit budget %s -n %s", o.Name, namespace)},
+			}}
+		}
+	}
+	return nil
 }
 
 // ready returns a finding about an object that is not ready; none about one that is.

@@ -24,8 +24,18 @@ type Update struct {
 	Delta *Delta
 	// Progress is that of a tool call.
 	Progress *event.ToolProgress
+	// Output is that of a tool that runs.
+	Output *Output
 	// Turn is the new state of a Turn. The items that it follows from come before it.
 	Turn *v1alpha1.Turn
+}
+
+// Output is output of a tool that runs.
+type Output struct {
+	stream.ToolOutputDelta
+
+	// Turn of the call.
+	Turn types.UID
 }
 
 // Delta is text of a response that has arrived.
@@ -39,10 +49,16 @@ type Delta struct {
 	Replaced bool
 }
 
+// Journal is the journal of Sessions. A *history.Reader implements it.
+type Journal interface {
+	// Items returns the items from a position on, up to the end of the journal, and moves the position.
+	Items(ctx context.Context, session journal.Session, from *history.Position) iter.Seq2[history.Item, error]
+}
+
 // Follower follows Turns and Sessions with the permissions of a user.
 type Follower struct {
 	Client client.WithWatch
-	Reader *history.Reader
+	Reader Journal
 	// Stream is the manager's event stream; nil to watch objects alone. It is given up once it cannot be reached.
 	Stream stream.Follower
 	// Note is called with a sentence for the user about the connection.
@@ -66,6 +82,7 @@ func (f *Follower) Turn(
 			name, skip = s.turn, s.last
 		}
 		wanted := map[types.UID]bool{}
+		start, given := from, true
 		for next := name; next != ""; {
 			name := next
 			next = ""
@@ -75,14 +92,22 @@ func (f *Follower) Turn(
 					return
 				}
 				wanted[state.UID] = true
-				if !f.drain(ctx, session, &from, skip, wanted, yield) || !yield(Update{Turn: state}, nil) {
+				show := func(item history.Item) bool {
+					given = given || item.Event.Type == event.TypeInputMessage
+					return wanted[item.Turn.UID] && given
+				}
+				if !f.drain(ctx, session, &from, skip, show, yield) || !yield(Update{Turn: state}, nil) {
 					return
 				}
+				given = true
 				if pending.Ended(state) {
 					next = into(state)
 					break
 				}
 			}
+			// The other Turn has had the message before this one has its state: what follows from it may have been read
+			// already, and left out. A Turn that was steered has no items of its own, so that none comes twice.
+			from, skip, given = start, 0, false
 		}
 	}
 }
@@ -144,14 +169,14 @@ func (f *Follower) Session(
 	}
 }
 
-// drain passes on the items that the journal has by now, of the wanted Turns or, without any, of all, without the
-// events up to a sequence number. It reports whether there is to be more.
+// drain passes on the items that the journal has by now and that are to be shown, or all without such a function,
+// without the events up to a sequence number. It reports whether there is to be more.
 func (f *Follower) drain(
 	ctx context.Context,
 	session journal.Session,
 	from *history.Position,
 	skip int64,
-	wanted map[types.UID]bool,
+	show func(history.Item) bool,
 	yield func(Update, error) bool,
 ) bool {
 	for item, err := range f.Reader.Items(ctx, session, from) {
@@ -159,7 +184,7 @@ func (f *Follower) drain(
 			yield(Update{}, fmt.Errorf("following: %w", err))
 			return false
 		}
-		if item.Public.Sequence <= skip && skip > 0 || wanted != nil && !wanted[item.Turn.UID] {
+		if item.Public.Sequence <= skip && skip > 0 || show != nil && !show(item) {
 			continue
 		}
 		if !yield(Update{Item: &item}, nil) {

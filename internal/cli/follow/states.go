@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/backoff"
 )
 
 // The pauses after an error that may pass.
@@ -49,7 +50,7 @@ func (f *Follower) states(ctx context.Context, namespace, name string) iter.Seq2
 			if err != nil && pause == firstPause {
 				f.Note(fmt.Sprintf("the API server cannot be reached (%v); trying again", err))
 			}
-			if !wait(ctx, pause) {
+			if backoff.Wait(ctx, pause) != nil {
 				break
 			}
 			pause = min(2*pause, lastPause)
@@ -118,16 +119,4 @@ func transient(err error) bool {
 	}
 	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsResourceExpired(err)
-}
-
-// wait waits for a time, and reports whether the context has not ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

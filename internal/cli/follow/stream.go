@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
@@ -55,7 +56,15 @@ type streaming struct {
 	steps map[string]int32
 	ended map[string]bool
 	held  []held
+	// unwatch ends the watch of the Turn that is followed.
+	unwatch context.CancelFunc
+	// others are the last durable events of other Turns, until the Turn begins: it may turn out that its message went into
+	// one of them.
+	others []stream.Event
 }
+
+// maxOthers bounds the events of other Turns that are kept.
+const maxOthers = 256
 
 // held is a state that waits for the events before it.
 type held struct {
@@ -70,20 +79,32 @@ func (s *streaming) run(parent context.Context) (lost bool, why error) {
 	defer cancel()
 	of := stream.Session{Namespace: s.session.Namespace, Name: s.session.Name, UID: s.session.UID}
 	events := pump(ctx, s.Stream.Follow(ctx, of, s.from.Events))
-	states := pump(ctx, s.states(ctx, s.session.Namespace, s.turn))
+	states := s.watchTurn(ctx)
 	for {
 		switch next, more := s.release(time.Now()); {
 		case !more:
 			return false, nil
 		case next != "":
 			s.turn, s.names[next] = next, true
-			states = pump(ctx, s.states(ctx, s.session.Namespace, next))
+			states = s.watchTurn(ctx)
+			if !s.replay(next) {
+				return false, nil
+			}
 		}
 		more, lost, why := s.next(parent, events, states)
 		if !more {
 			return lost, why
 		}
 	}
+}
+
+// watchTurn reads the states of the Turn that is followed, and ends the watch of the one before.
+func (s *streaming) watchTurn(ctx context.Context) <-chan received[*v1alpha1.Turn] {
+	if s.unwatch != nil {
+		s.unwatch()
+	}
+	ctx, s.unwatch = context.WithCancel(ctx)
+	return pump(ctx, s.states(ctx, s.session.Namespace, s.turn))
 }
 
 // next waits for an event or a state. It reports whether there is to be more and, if not, whether the stream has ended.
@@ -180,10 +201,39 @@ func (s *streaming) event(e stream.Event) bool {
 	s.steps[e.Turn.Name] = max(s.steps[e.Turn.Name], e.Step)
 	s.ended[e.Turn.Name] = s.ended[e.Turn.Name] || e.Type == stream.TypeTurnCompleted || e.Type == stream.TypeTurnFailed
 	if s.names != nil && !s.names[e.Turn.Name] {
+		s.keep(e)
 		return true
 	}
 	u, ok := updateOf(e)
 	return !ok || s.yield(u, nil)
+}
+
+// keep keeps an event of another Turn, if the one that is followed has no events yet.
+func (s *streaming) keep(e stream.Event) {
+	if _, begun := s.steps[s.turn]; begun || e.Live {
+		return
+	}
+	s.others = append(s.others, e)
+	if len(s.others) > maxOthers {
+		s.others = s.others[1:]
+	}
+}
+
+// replay passes on the events that a Turn has had since it was given a message: they came before the state by which
+// the followed message is known to be in it. It reports whether there is to be more.
+func (s *streaming) replay(turn string) bool {
+	kept := slices.DeleteFunc(s.others, func(e stream.Event) bool { return e.Turn.Name != turn })
+	s.others = nil
+	given := slices.IndexFunc(kept, func(e stream.Event) bool { return e.Type == stream.TypeInputMessage })
+	if given < 0 {
+		return true
+	}
+	for _, e := range kept[given:] {
+		if u, ok := updateOf(e); ok && !s.yield(u, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // updateOf returns what an event of the stream reports; false for nothing that is shown.
@@ -198,6 +248,9 @@ func updateOf(e stream.Event) (Update, bool) {
 	case stream.TypeToolProgress:
 		data, err := stream.Decode[event.ToolProgress](e)
 		return Update{Progress: &data}, err == nil
+	case stream.TypeToolOutputDelta:
+		data, err := stream.Decode[stream.ToolOutputDelta](e)
+		return Update{Output: &Output{data, e.Turn.UID}}, err == nil
 	}
 	if e.Live {
 		return Update{}, false

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
@@ -133,6 +135,23 @@ func TestAStateComesAfterItsEvents(t *testing.T) {
 	}
 }
 
+// Rules: CTX-04.
+func TestTheOutputOfToolsIsPassedOn(t *testing.T) {
+	data, err := json.Marshal(stream.ToolOutputDelta{ToolCallID: "1-0", Offset: 3, Delta: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for raw, want := range map[string]bool{string(data): true, "[]": false} {
+		u, ok := updateOf(stream.Event{
+			Type: stream.TypeToolOutputDelta, Live: true, Turn: &stream.Turn{UID: "u"}, Data: json.RawMessage(raw),
+		})
+		if ok != want || ok && (u.Output.Turn != "u" || u.Output.ToolCallID != "1-0" || u.Output.Offset != 3 ||
+			u.Output.Delta != "x") {
+			t.Errorf("%s: %+v, %t", raw, u.Output, ok)
+		}
+	}
+}
+
 func TestOnlyTheTurnIsShown(t *testing.T) {
 	events := []stream.Event{durable(1, "b", stream.TypeTurnStarted, 1), durable(2, "a", stream.TypeTurnStarted, 1)}
 	if got := joined(t, following("a"), events, nil, nil); got != "turn.started" {
@@ -167,6 +186,72 @@ func TestASteeredMessageIsFollowed(t *testing.T) {
 	}
 }
 
+// TestASteerEndsTheWatchOfTheTurnBefore: it would wait until the end of the command for a reader.
+func TestASteerEndsTheWatchOfTheTurnBefore(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	steered := state("a", v1alpha1.TurnPhaseSucceeded, 1)
+	steered.Status.SteeredInto = &v1alpha1.TurnReference{Name: "b"}
+	cluster := &watched{turns: map[string]*v1alpha1.Turn{"a": steered, "b": state("b", v1alpha1.TurnPhaseAct, 1)}}
+	cluster.stopped = make(chan string, len(cluster.turns))
+	s := following("a")
+	s.Stream, s.Client = fake{}, cluster
+	s.yield = func(u Update, err error) bool {
+		if err != nil || u.Turn.Name != "b" {
+			return err == nil
+		}
+		select {
+		case name := <-cluster.stopped:
+			if name != "a" {
+				t.Errorf("the watch of Turn %s has ended", name)
+			}
+		case <-ctx.Done():
+			t.Error("the watch of the Turn that was steered goes on")
+		}
+		return false
+	}
+	if lost, why := s.run(ctx); lost || why != nil {
+		t.Errorf("got %t, %v", lost, why)
+	}
+}
+
+// watched is a cluster whose Turns do not change, and that notes whose watch has ended.
+type watched struct {
+	client.WithWatch
+	turns   map[string]*v1alpha1.Turn
+	stopped chan string
+}
+
+// List implements client.Reader.
+func (w *watched) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	turns, ok := list.(*v1alpha1.TurnList)
+	if !ok {
+		return errors.New("not a list of Turns")
+	}
+	turns.Items = []v1alpha1.Turn{*w.turns[nameIn(options)]}
+	return nil
+}
+
+// Watch implements client.WithWatch.
+func (w *watched) Watch(
+	ctx context.Context, _ client.ObjectList, options ...client.ListOption,
+) (watch.Interface, error) {
+	changes := watch.NewRaceFreeFake()
+	context.AfterFunc(ctx, func() {
+		w.stopped <- nameIn(options)
+		changes.Stop()
+	})
+	return changes, nil
+}
+
+// nameIn is the name of the Turn that options select.
+func nameIn(options []client.ListOption) string {
+	var all client.ListOptions
+	all.ApplyOptions(options)
+	name, _ := all.FieldSelector.RequiresExactMatch("metadata.name")
+	return name
+}
+
 // TestALostStreamIsReported: the events so far are known, so that they are not shown again.
 func TestALostStreamIsReported(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -197,3 +282,29 @@ func (silent) List(ctx context.Context, _ client.ObjectList, _ ...client.ListOpt
 }
 
 func positionAt(events int64) history.Position { return history.Position{Next: 1, Events: events} }
+
+// TestEventsBeforeTheStateOfASteeredTurnAreShown, if they follow from its message: the stream may be the faster one.
+func TestEventsBeforeTheStateOfASteeredTurnAreShown(t *testing.T) {
+	s := following("a")
+	var shown []int64
+	s.yield = func(u Update, _ error) bool {
+		if u.Item != nil {
+			shown = append(shown, u.Item.Public.Sequence)
+		}
+		return true
+	}
+	for _, e := range []stream.Event{
+		durable(1, "b", stream.TypeOutputMessageCompleted, 1),
+		durable(2, "b", stream.TypeInputMessage, 1),
+		delta("b", "live"),
+		durable(3, "c", stream.TypeInputMessage, 1),
+		durable(4, "b", stream.TypeOutputMessageCompleted, 2),
+		durable(5, "b", stream.TypeTurnCompleted, 2),
+	} {
+		s.event(e)
+	}
+	s.turn, s.names["b"] = "b", true
+	if !s.replay("b") || !slices.Equal(shown, []int64{2, 4, 5}) {
+		t.Errorf("shown %v", shown)
+	}
+}

@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"strings"
 
+	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/cli/text"
-	"github.com/capstan-dev/capstan/internal/runtime/inspect"
 )
 
 // labels is the width of the column of labels.
 const labels = 14
 
 // Lines show a context. Hidden are the objects that could not be read.
-func Lines(c *inspect.Context, hidden []string, full bool) []text.Line {
+func Lines(c *stream.Inspection, hidden []string, full bool) []text.Line {
 	bound := text.Bound{Lines: 30, Bytes: 4 << 10}
 	if full {
 		bound = text.Bound{}
@@ -51,7 +51,7 @@ func Lines(c *inspect.Context, hidden []string, full bool) []text.Line {
 	if len(c.Tools) == 0 {
 		p.add(text.Faint, "tools", "none")
 	}
-	p.add(text.Plain, "messages", fmt.Sprintf("%d", len(c.Messages)))
+	p.add(text.Plain, "messages", fmt.Sprintf("%d", c.MessageCount))
 	if c.SystemPrompt == "" {
 		p.add(text.Faint, "system prompt", "none")
 	} else {
@@ -73,35 +73,32 @@ func (p *page) add(style text.Style, name, content string) {
 	p.lines = append(p.lines, text.Block(text.Span{Style: style, Text: name}, labels, text.Plain, content, p.bound)...)
 }
 
-func (p *page) layers(c *inspect.Context) {
-	var chain []string
-	for _, harness := range c.Chain {
-		chain = append(chain, "Harness "+harness.Name)
+func (p *page) layers(c *stream.Inspection) {
+	chain := make([]string, len(c.Layers))
+	for i, layer := range c.Layers {
+		chain[i] = layer.Kind + " " + layer.Name
 	}
-	if c.Agent != nil {
-		chain = append(chain, "Agent "+c.Agent.Name)
-	}
-	p.add(text.Plain, "layers", strings.Join(append(chain, "Session "+c.Session.Name), " > "))
+	p.add(text.Plain, "layers", strings.Join(chain, " > "))
 }
 
-func (p *page) models(c *inspect.Context) {
+func (p *page) models(c *stream.Inspection) {
 	if c.Model == nil {
 		p.add(text.Bad, "model", "none")
 		return
 	}
-	p.add(text.Plain, "model", fmt.Sprintf("%s: %s of %s", c.Model.Name, c.ModelName, c.Model.Spec.Provider))
+	p.add(text.Plain, "model", fmt.Sprintf("%s: %s of %s", c.Model.Name, c.Model.Model, c.Model.Provider))
 	for _, fallback := range c.Fallbacks {
 		p.add(text.Plain, "fallback", fallback.Name)
 	}
 }
 
-func (p *page) limits(c *inspect.Context) {
-	limits := []string{fmt.Sprintf("%d model calls a Turn", c.Effective.MaxIterations)}
-	if concurrency := c.Effective.ToolConcurrency; concurrency != "" {
-		limits = append(limits, "tool calls "+string(concurrency))
+func (p *page) limits(c *stream.Inspection) {
+	limits := []string{fmt.Sprintf("%d model calls a Turn", c.MaxIterations)}
+	if c.ToolConcurrency != "" {
+		limits = append(limits, "tool calls "+c.ToolConcurrency)
 	}
-	if limit := c.Session.Spec.JournalLimit; limit != nil {
-		limits = append(limits, "journal "+limit.String())
+	if c.JournalLimit != "" {
+		limits = append(limits, "journal "+c.JournalLimit)
 	}
 	if c.Locale != "" {
 		limits = append(limits, "locale "+c.Locale)
@@ -109,7 +106,7 @@ func (p *page) limits(c *inspect.Context) {
 	p.add(text.Plain, "limits", strings.Join(limits, ", "))
 }
 
-func (p *page) tool(tool inspect.Tool) {
+func (p *page) tool(tool stream.InspectedTool) {
 	facts := []string{fmt.Sprintf("from %s %s", tool.Kind, tool.Source), string(tool.Executor)}
 	if tool.SideEffect != "" {
 		facts = append(facts, string(tool.SideEffect))

@@ -1,4 +1,4 @@
-// Package spending prints what model calls have cost. It is pure.
+// Package spending prints what model calls have cost and what tool calls have paid. It is pure.
 package spending
 
 import (
@@ -19,6 +19,7 @@ type Row struct {
 	ToolCalls  int64
 	Usage      v1alpha1.Usage
 	Cost       []v1alpha1.Cost
+	Paid       []v1alpha1.Cost
 	Unpriced   int64
 }
 
@@ -27,6 +28,7 @@ func OfSession(s *v1alpha1.Session) Row {
 	t := s.Status.Totals
 	return Row{
 		Name: s.Name, Turns: t.Turns, ToolCalls: t.ToolCalls, Usage: t.Usage, Cost: t.Cost, Unpriced: t.UnpricedModelCalls,
+		Paid: t.Payments,
 	}
 }
 
@@ -38,10 +40,11 @@ func OfTurn(t *v1alpha1.Turn) Row {
 		return row
 	}
 	row.ModelCalls, row.ToolCalls, row.Usage = int64(s.ModelCalls), int64(s.ToolCalls), s.Usage
-	row.Cost, row.Unpriced = s.Cost, int64(s.UnpricedModelCalls)
+	row.Cost, row.Paid, row.Unpriced = s.Cost, s.Payments, int64(s.UnpricedModelCalls)
 	if sub := s.SubAgents; sub != nil {
 		row = row.Plus(Row{
 			ModelCalls: int64(sub.ModelCalls), Usage: sub.Usage, Cost: sub.Cost, Unpriced: int64(sub.UnpricedModelCalls),
+			Paid: sub.Payments,
 		})
 	}
 	return row
@@ -56,19 +59,24 @@ func (r Row) Plus(o Row) Row {
 	r.Usage.InputTokens += o.Usage.InputTokens
 	r.Usage.OutputTokens += o.Usage.OutputTokens
 	r.Usage.TotalTokens += o.Usage.TotalTokens
-	for _, c := range o.Cost {
-		sum, ok := cost.Add(r.Cost, c)
-		if !ok { // more currencies than an object has: the amount stays one of its own
-			sum = append(slices.Clone(r.Cost), c)
-		}
-		r.Cost = sum
-	}
+	r.Cost, r.Paid = plus(r.Cost, o.Cost), plus(r.Paid, o.Paid)
 	return r
+}
+
+func plus(sums, more []v1alpha1.Cost) []v1alpha1.Cost {
+	for _, c := range more {
+		sum, ok := cost.Add(sums, c)
+		if !ok { // more currencies than an object has: the amount stays one of its own
+			sum = append(slices.Clone(sums), c)
+		}
+		sums = sum
+	}
+	return sums
 }
 
 // Lines returns a table of rows, with their sum unless it is nil.
 func Lines(what string, rows []Row, sum *Row) []text.Line {
-	table := [][]string{{what, "TURNS", "TOOL CALLS", "INPUT", "OUTPUT", "TOKENS", "COST", "UNPRICED"}}
+	table := [][]string{{what, "TURNS", "TOOL CALLS", "INPUT", "OUTPUT", "TOKENS", "COST", "UNPRICED", "PAID"}}
 	for _, r := range rows {
 		table = append(table, r.cells())
 	}
@@ -80,16 +88,19 @@ func Lines(what string, rows []Row, sum *Row) []text.Line {
 
 func (r Row) cells() []string {
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	amounts := make([]string, len(r.Cost))
-	for i, c := range r.Cost {
-		amounts[i] = c.Amount + " " + c.Currency
-	}
-	spent := strings.Join(amounts, ", ")
-	if spent == "" {
-		spent = "-"
-	}
 	return []string{
 		r.Name, number(r.Turns), number(r.ToolCalls), number(r.Usage.InputTokens), number(r.Usage.OutputTokens),
-		number(r.Usage.TotalTokens), spent, number(r.Unpriced),
+		number(r.Usage.TotalTokens), written(r.Cost), number(r.Unpriced), written(r.Paid),
 	}
+}
+
+func written(costs []v1alpha1.Cost) string {
+	if len(costs) == 0 {
+		return "-"
+	}
+	amounts := make([]string, len(costs))
+	for i, c := range costs {
+		amounts[i] = c.Amount + " " + c.Currency
+	}
+	return strings.Join(amounts, ", ")
 }

@@ -141,11 +141,15 @@ func decision(item history.Item) text.Line {
 	if d.Decision == v1alpha1.DecisionReject {
 		word, style = "rejected", text.Bad
 	}
-	return text.Line{
+	line := text.Line{
 		{Style: style, Text: text.Pad(word, labels)},
 		{Text: d.ID},
 		{Style: text.Faint, Text: " by " + d.By},
 	}
+	if d.Error != nil {
+		line = append(line, text.Span{Text: ": " + *d.Error})
+	}
+	return line
 }
 
 // event returns the lines of an event; none for one that says nothing to a reader.
@@ -161,6 +165,8 @@ func (t *Transcript) event(e event.Event) ([]text.Line, error) {
 		return t.generation(e)
 	case event.TypeReasonRecovered, event.TypeTranscriptRepaired:
 		return repaired(e)
+	case event.TypeContextCompacted:
+		return compacted(e)
 	case event.TypeSubAgentSpawned, event.TypeSubAgentFailed, event.TypeSubAgentCancelled:
 		return subAgent(e)
 	case event.TypeTurnCompleted:
@@ -300,6 +306,24 @@ func repaired(e event.Event) ([]text.Line, error) {
 	return label(text.Faint, "note", text.Faint,
 		fmt.Sprintf("call %s %s had no result in the conversation: %s", data.ToolCallID, data.ToolName, data.Action),
 		brief), nil
+}
+
+// compacted shows that the conversation was compacted, and what stands for the messages that were left out.
+func compacted(e event.Event) ([]text.Line, error) {
+	data, err := event.Decode[event.ContextCompacted](e)
+	if err != nil {
+		return nil, err
+	}
+	note := fmt.Sprintf("the conversation was compacted (%s) to %d messages, about %d tokens", data.Mode,
+		data.MessageCount, data.Tokens)
+	if data.Error != "" {
+		note += "; no model has written a summary: " + data.Error
+	}
+	lines := label(text.Notice, "compact", text.Faint, note, brief)
+	if data.Summary != "" {
+		lines = append(lines, label(text.Plain, "", text.Faint, data.Summary, brief)...)
+	}
+	return lines, nil
 }
 
 func subAgent(e event.Event) ([]text.Line, error) {
