@@ -35,10 +35,10 @@ func TestUsernamesArePutIntoThePolicies(t *testing.T) {
 			found[condition.Name+" "+condition.Expression]++
 		}
 	}
-	if held := found[`by-the-manager request.userInfo.username == 'it\'s me'`]; held != 6 {
-		t.Errorf("%d policies hold the manager, want 6", held)
+	if held := found[`by-the-manager request.userInfo.username == 'it\'s me'`]; held != 7 {
+		t.Errorf("%d policies hold the manager, want 7", held)
 	}
-	if found[`manager 'it\'s me'`] != 8 || found["jobControllers ['player']"] != 2 {
+	if found[`manager 'it\'s me'`] != 9 || found["jobControllers ['player']"] != 2 {
 		t.Errorf("the variables are %v", found)
 	}
 }
@@ -101,5 +101,38 @@ func TestPoliciesWithParametersSelectTheirObjects(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no policy has parameters")
+	}
+}
+
+// TestBoundSecretsAreKeptFromEachJobOfATool covers those of background tasks, which belong to a Session and have no
+// label of a Turn.
+func TestBoundSecretsAreKeptFromEachJobOfATool(t *testing.T) {
+	policies, err := policy.Policies(policy.Accounts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(policies, func(p policy.Policy) bool { return p.Policy.Name == "capstan-bound-secrets-jobs" })
+	if at < 0 {
+		t.Fatal("no policy bound-secrets-jobs")
+	}
+	selector, err := metav1.LabelSelectorAsSelector(policies[at].Policy.Spec.MatchConstraints.ObjectSelector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, job := range map[string]struct {
+		labels  labels.Set
+		matches bool
+	}{
+		"the Job of a call": {labels.Set{
+			v1alpha1.LabelTurnUID: "1", v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan,
+		}, true},
+		"the Job of a background task": {labels.Set{
+			v1alpha1.LabelTask: "0123456789abcdef", v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan,
+		}, true},
+		"a Job of others": {labels.Set{v1alpha1.LabelManagedBy: "Helm"}, false},
+	} {
+		if got := selector.Matches(job.labels); got != job.matches {
+			t.Errorf("the policy matches %s: %t, want %t", what, got, job.matches)
+		}
 	}
 }
