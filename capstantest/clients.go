@@ -31,12 +31,19 @@ func (k *Kit) Refuse(ctx context.Context, namespace, turn, tool, text string) er
 
 // Approve approves a call of a tool that waits for approval. Of several calls of the tool it approves the first.
 func (k *Kit) Approve(ctx context.Context, namespace, turn, tool string) error {
-	return k.decide(ctx, namespace, turn, tool, v1alpha1.DecisionApprove)
+	return k.decide(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Decision: v1alpha1.DecisionApprove})
 }
 
 // Reject rejects a call of a tool that waits for approval. Of several calls of the tool it rejects the first.
 func (k *Kit) Reject(ctx context.Context, namespace, turn, tool string) error {
-	return k.decide(ctx, namespace, turn, tool, v1alpha1.DecisionReject)
+	return k.decide(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Decision: v1alpha1.DecisionReject})
+}
+
+// RejectFor rejects a call as Reject does, with a reason that the model reads.
+func (k *Kit) RejectFor(ctx context.Context, namespace, turn, tool, reason string) error {
+	return k.decide(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{
+		Decision: v1alpha1.DecisionReject, Reason: reason,
+	})
 }
 
 // AnswerInput answers a question of a tool that a Turn waits for. Of several calls of the tool it answers the first
@@ -50,12 +57,13 @@ func (k *Kit) AnswerInput(ctx context.Context, namespace, turn, tool string, ans
 }
 
 // decide adds the kit's user and the digests that a decision requires.
-func (k *Kit) decide(ctx context.Context, namespace, turn, tool string, decision v1alpha1.Decision) error {
+func (k *Kit) decide(ctx context.Context, namespace, turn, tool string, spec v1alpha1.ToolResultSpec) error {
 	user, err := k.user(ctx)
 	if err != nil {
 		return err
 	}
-	return k.answer(ctx, namespace, turn, tool, v1alpha1.ToolResultSpec{Decision: decision, SubmittedBy: user})
+	spec.SubmittedBy = user
+	return k.answer(ctx, namespace, turn, tool, spec)
 }
 
 // user is the name of the kit's user.

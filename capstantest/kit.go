@@ -28,6 +28,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
+	"github.com/capstan-dev/capstan/internal/runtime/sessiondb/sqlite"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 	"github.com/capstan-dev/capstan/internal/runtime/tool/jobspec"
 	"github.com/capstan-dev/capstan/internal/runtime/trace"
@@ -66,6 +67,9 @@ type Options struct {
 	// EgressRoots are the certificates that HTTP tools and requests to model providers trust servers by. Default: those
 	// of the system.
 	EgressRoots *x509.CertPool
+	// Payments reports whether the manager pays for calls of Tools with http.payment, from the Secrets of the
+	// environment. Default: it does not.
+	Payments bool
 	// OnLiveEvent is called with the events of Turns that no journal has, such as tool.progress, and must return at once.
 	// Default: no such events are made.
 	OnLiveEvent func(LiveEvent)
@@ -75,6 +79,10 @@ type Options struct {
 	// IdentityNamespace has the Secret and the ConfigMap capstan-identity-keys, with which the tokens of MCPServers with
 	// the identity AgentToken are signed. Empty: none are signed.
 	IdentityNamespace string
+	// Postgres keeps the journals and records of new Sessions in this PostgreSQL database, as the manager does with
+	// --store=postgres: a connection string without a password, for a server of the test itself, which is connected to
+	// without TLS. The schema is created. Default: they are in the API server.
+	Postgres string
 	// Streams serves the events of Sessions, as the manager does; nil for none.
 	Streams *Streams
 	// NoJobPlayer leaves Jobs alone, for an environment where another kit plays them already.
@@ -170,17 +178,25 @@ func (k *Kit) start(ctx context.Context, cfg *rest.Config, o Options) error {
 	if err != nil {
 		return fmt.Errorf("opening the records: %w", err)
 	}
+	database, err := o.database(ctx)
+	if err != nil {
+		return err
+	}
 	bus, streams := o.streams()
 	err = controller.Setup(ctx, mgr, controller.Options{
 		Store:          store,
 		Records:        records,
+		Database:       database,
 		Logs:           k.player,
+		ToolOutput:     k.player,
 		Launcher:       jobspec.Launcher{Image: "capstan.dev/launcher:test", Delivery: jobspec.DeliveryImageVolume},
 		MaxActiveTurns: o.MaxActiveTurns,
 		JobRetention:   o.JobRetention,
 		Models:         o.models(),
 		Egress:         egress.New(egress.Options{Allow: o.EgressAllow, Roots: o.EgressRoots}),
+		Payments:       o.Payments,
 		Scripts:        bash.InProcess{},
+		Queries:        sqlite.InProcess{},
 		Identity:       o.signer(mgr),
 		Traces:         o.traces(),
 		Live:           bus,

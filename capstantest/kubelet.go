@@ -167,10 +167,13 @@ func (p *player) runContainer(c *container, job *batchv1.Job, pod *corev1.Pod, c
 		// A failure here is obsolete: the pod is gone already.
 		_ = injected()
 	}
+	shown := outputOf(pod.UID)
+	call.Stderr = shown
 	end, ok := p.endingOf(c, job, call)
 	if !ok {
 		return
 	}
+	shown.end(end.log)
 	if end.log != nil {
 		nodeLogs.Store(pod.UID, end.log)
 	}

@@ -2,6 +2,7 @@ package inprocess
 
 import (
 	"context"
+	"io"
 	"slices"
 
 	"github.com/capstan-dev/capstan/capstantest/job"
@@ -30,6 +31,7 @@ func callOf(ctx context.Context, j inprocess.Job) Call {
 		Arguments:      j.Arguments,
 		IdempotencyKey: tool.IdempotencyKey(j.Turn.UID, j.Call.ID),
 		Locale:         j.Locale,
+		Stderr:         io.Discard,
 		Context:        ctx,
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
+	"github.com/capstan-dev/capstan/internal/runtime/budget/keeper"
 	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/readiness"
@@ -33,6 +34,9 @@ type objects struct {
 	functionProviders map[v1alpha1.ModelProvider]bool
 	// checkKey returns why a Model has no API key.
 	checkKey func(context.Context, *v1alpha1.Model) error
+	// budgets are the Budgets with their balance, and ledgers keeps it.
+	budgets *keeper.Memory
+	ledgers *keeper.Keeper
 	// servers has the tools of MCPServers.
 	servers servers
 
@@ -77,6 +81,9 @@ func (s *objects) apply(given apivalidation.Object) error {
 	if _, ok := o.(*v1alpha1.ToolResult); ok {
 		return fmt.Errorf("ToolResult %q: use Answer, Refuse and Decide for results and decisions", o.GetName())
 	}
+	if _, ok := o.(*v1alpha1.Schedule); ok {
+		return fmt.Errorf("schedule %q: this runtime has no Schedules; create a Turn when it is due", o.GetName())
+	}
 	if err := apivalidation.Admit(o); err != nil {
 		return err
 	}
@@ -95,6 +102,10 @@ func (s *objects) apply(given apivalidation.Object) error {
 		}
 	}
 	s.observe(o)
+	if b, ok := o.(*v1alpha1.Budget); ok {
+		s.ledgers.Observe(s.budgets.Apply(b))
+		o = b
+	}
 	if known == nil {
 		s.order = append(s.order, keyOf(o))
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/clock"
 	"github.com/capstan-dev/capstan/internal/runtime/apivalidation"
+	"github.com/capstan-dev/capstan/internal/runtime/budget/keeper"
 	"github.com/capstan-dev/capstan/internal/runtime/config"
+	"github.com/capstan-dev/capstan/internal/runtime/connection/token"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/check"
@@ -28,6 +30,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
+	"github.com/capstan-dev/capstan/internal/runtime/sessiondb/sqlite"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	_ "github.com/capstan-dev/capstan/internal/runtime/tool/builtin/testmath" // for tests of users
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
@@ -92,6 +96,7 @@ func newBuilder() *builder {
 		byKey: map[key]apivalidation.Object{}, secrets: map[string]*corev1.Secret{},
 		configMaps: map[string]*corev1.ConfigMap{},
 	}
+	b.objects.budgets = &keeper.Memory{Session: b.objects.Session}
 	return b
 }
 
@@ -101,6 +106,7 @@ func (b *builder) build(ctx context.Context) error {
 		b.models = observed(b.models, b.prompts)
 	}
 	b.objects.models, b.objects.now = b.models, b.clock.Now
+	b.objects.ledgers = keeper.New(b.objects.budgets, b.clock.Now)
 	var err error
 	if b.steps, err = b.newSteps(); err != nil {
 		return err
@@ -192,20 +198,23 @@ func (b *builder) newSteps() (*step.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	records := record.New(b.records, record.Options{Clock: now})
 	return &step.Runner{
 		Runner: invocation.Runner{
-			Log:     journal.New(b.store, journal.Options{Clock: now}),
-			Records: record.New(b.records, record.Options{Clock: now}),
-			Clock:   now,
-			Egress:  client,
-			Clients: mcp.NewClients(client, mcp.ClientsOptions{Idle: keepClients}),
-			Secrets: secrets, Identity: b.identity, Live: b.live,
+			Log:       journal.New(b.store, journal.Options{Clock: now}),
+			Records:   records,
+			Databases: &sessiondb.Service{Records: records, Processes: sqlite.InProcess{}},
+			Clock:     now,
+			Egress:    client,
+			Clients:   mcp.NewClients(client, mcp.ClientsOptions{Idle: keepClients}),
+			Secrets:   secrets, Identity: b.identity, Live: b.live,
+			Connections: token.NewSource(secrets, client, now),
 			ConfigMaps: func(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
 				return b.objects.configMap(name)
 			},
 		},
 		Options: modelcall.Options{
-			Models: b.models,
+			Models: b.models, Budgets: b.objects.ledgers,
 			Pause: func(ctx context.Context, d time.Duration) error {
 				until := now().Add(d)
 				if b.withoutPauses {
@@ -260,6 +269,15 @@ func (r *Runtime) Apply(given ...Object) error {
 	}
 	r.loop.Changed()
 	return nil
+}
+
+// Budget returns a Budget with its current balance; nil for an unused name. The last model calls that have ended are
+// settled.
+func (r *Runtime) Budget(ctx context.Context, name string) (*v1alpha1.Budget, error) {
+	if err := r.built.objects.ledgers.Flush(ctx); err != nil {
+		return nil, fmt.Errorf("settling model calls: %w", err)
+	}
+	return r.built.objects.budgets.Get(name), nil
 }
 
 // EndSession ends a Session, as its deletion in a cluster does: its Turns are cancelled, the hooks at the event

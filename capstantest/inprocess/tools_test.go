@@ -196,7 +196,7 @@ spec: {harnessRef: {name: base}, tools: [{name: weather}]}
 	}
 }
 
-// Rules: CFG-05.
+// Rules: CFG-05, CTX-05.
 func TestNetworkListsHoldWhatTheyHoldInAClusterToo(t *testing.T) {
 	_, err := inprocess.New(
 		t.Context(),

@@ -108,6 +108,13 @@ func (r *Runtime) Decide(ctx context.Context, turn, call string, decision v1alph
 	return r.provideBound(ctx, turn, v1alpha1.ToolResultSpec{CallID: call, Decision: decision})
 }
 
+// Reject rejects a call as Decide does, with a reason that the model reads; empty for none.
+func (r *Runtime) Reject(ctx context.Context, turn, call, reason string) (*v1alpha1.Turn, error) {
+	return r.provideBound(ctx, turn, v1alpha1.ToolResultSpec{
+		CallID: call, Decision: v1alpha1.DecisionReject, Reason: reason,
+	})
+}
+
 // AnswerInput answers a question of a tool, which the waiting Turn has in status.toolCalls, and then waits as RunTurn
 // does. The error is a *RefusedError if the Turn does not accept the answer.
 func (r *Runtime) AnswerInput(

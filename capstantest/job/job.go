@@ -2,7 +2,10 @@
 // The kit of capstantest and the runtime of capstantest/inprocess call the same functions.
 package job
 
-import "context"
+import (
+	"context"
+	"io"
+)
 
 // Call is a tool call that runs as a Job in a cluster.
 type Call struct {
@@ -26,6 +29,9 @@ type Call struct {
 	// Files are those that the tool gets from its Session, by path (job.files.inputs of the Tool). The function adds and
 	// changes those that it returns (job.files.outputs). Nil for a Tool that shares no files.
 	Files map[string][]byte
+	// Stderr shows what is written to it while the tool runs, to those who follow the events of the Session. In process
+	// it is discarded, and a capstantest.Match gets none. The end of stderr in an error is what the function returns.
+	Stderr io.Writer
 	// Context ends when the tool is stopped: its pod is deleted, the Turn has ended, or its timeout has passed. A
 	// capstantest.Match gets none.
 	Context context.Context //nolint:containedctx // It is the life of this one call, as that of an http.Request.

@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
+	"github.com/capstan-dev/capstan/internal/runtime/runner"
 )
 
 // scriptTimeout is the timeout of the hooks with scripts.
@@ -69,7 +70,7 @@ func (l *listener) port() string {
 
 // scripts are the attempts of a class, each with its script as its name.
 func scripts(name string, all ...string) class {
-	c := class{name: name, longest: scriptTimeout + bash.Grace + 5*time.Second}
+	c := class{name: name, longest: scriptTimeout + runner.Grace + 5*time.Second}
 	for _, script := range all {
 		c.attempts = append(c.attempts, attempt{name: script})
 	}
@@ -81,7 +82,7 @@ func bashHooks(t *testing.T) subject {
 	secret := filepath.Join(t.TempDir(), "secret")
 	must(t, os.WriteFile(secret, []byte(hostSecret), 0o600))
 	open := newListener(t)
-	pool := bash.NewPool(bash.Options{Command: []string{"/proc/self/exe", runner}})
+	pool := runner.NewPool(runner.Options{Command: []string{"/proc/self/exe", argument}})
 	t.Cleanup(pool.Close)
 	names := strings.NewReplacer("SECRETDIR", filepath.Dir(secret), "SECRETS", strings.TrimSuffix(secret, "t"),
 		"SECRET", secret, "PORT", open.port())
@@ -113,8 +114,8 @@ func bashHooks(t *testing.T) subject {
 }
 
 // runScript runs a hook with a script for a namespace.
-func runScript(ctx context.Context, pool *bash.Pool, namespace, script string) string {
-	processes := &observed{Processes: pool}
+func runScript(ctx context.Context, pool *runner.Pool, namespace, script string) string {
+	processes := &observed{Processes: bash.Confined{Pool: pool}}
 	spec := &hook.Spec{
 		ID: "session:x/y", Event: hook.PreToolUse, Bash: &hook.Bash{Command: script}, Timeout: scriptTimeout,
 	}

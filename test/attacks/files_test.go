@@ -47,7 +47,9 @@ func files(t *testing.T) subject {
 	var calls atomic.Int64
 	call := func(ctx context.Context, fs *sessionfs.FS, name, arguments string) string {
 		return builtinCall(ctx, t, "session_file_system", name, builtin.Call{
-			Arguments: arguments, Files: fs, Cause: record.Cause{Step: calls.Add(1), Key: "turn/1-0"},
+			Arguments: arguments,
+			Services:  builtin.Services{Files: fs},
+			Cause:     record.Cause{Step: calls.Add(1), Key: "turn/1-0"},
 		})
 	}
 	attempts := func(name string, refused bool, all ...[2]string) class {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
+	"github.com/capstan-dev/capstan/internal/runtime/runner"
 	"github.com/capstan-dev/capstan/internal/testing/memory"
 )
 
@@ -31,8 +32,8 @@ const (
 	perClass, atLeast = 5, 80
 	// document has the table.
 	document = "../../docs/attacks.md"
-	// runner is the argument with which this test is a process for scripts.
-	runner = "run-one-script"
+	// argument is the argument with which this test is a process for programs of tenants.
+	argument = "run-one-program"
 	// attacker is the namespace of the attempts, and bystander that of the other tenant.
 	attacker, bystander = "attacker", "bystander"
 )
@@ -95,11 +96,11 @@ type row struct {
 var write = flag.Bool("write", false, "write the table into docs/attacks.md")
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == runner {
-		os.Exit(shell.Main(os.Stdin, os.Stdout))
+	if len(os.Args) > 1 && os.Args[1] == argument {
+		os.Exit(runner.Main(os.Stdin, os.Stdout, shell.Program))
 	}
 	// Memory is collected early, so that the peak is what is in use and not what happens to wait for the collector.
-	debug.SetGCPercent(20)
+	debug.SetGCPercent(5)
 	os.Exit(m.Run())
 }
 
@@ -108,7 +109,8 @@ func TestMain(m *testing.M) {
 func TestAttacks(t *testing.T) {
 	subjects := []subject{
 		bashHooks(t), celHooks(t), webhooks(t), matchers(t), schemas(t), pages(t), bombs(t), mcpServers(t), files(t),
-		fences(t), jobFiles(t), launcher(t), jobConnections(),
+		fences(t), jobFiles(t), launcher(t), jobConnections(), services(t), destinations(t), probes(t),
+		requests(t), values(t),
 	}
 	var all []row
 	for _, s := range subjects {

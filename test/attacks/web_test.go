@@ -142,10 +142,13 @@ func (r *turning) LookupNetIP(context.Context, string, string) ([]netip.Addr, er
 // fetch calls web_fetch for a namespace.
 func fetch(ctx context.Context, t *testing.T, client *egress.Client, namespace, address string) string {
 	return builtinCall(ctx, t, "web_fetch", "web_fetch", builtin.Call{
-		Namespace: namespace, Arguments: fmt.Sprintf(`{"url":%q}`, address),
-		Fetch: func(ctx context.Context, r egress.Request) (*egress.Response, error) {
-			r.Timeout = fetchTimeout
-			return client.Do(ctx, r)
+		Namespace: namespace,
+		Arguments: fmt.Sprintf(`{"url":%q}`, address),
+		Services: builtin.Services{
+			Web: builtin.FetchFunc(func(ctx context.Context, r egress.Request) (*egress.Response, error) {
+				r.Timeout = fetchTimeout
+				return client.Do(ctx, r)
+			}),
 		},
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/suite"
+	"github.com/capstan-dev/capstan/test/internal/terminal"
 )
 
 // echo responds with the message.
@@ -54,15 +55,15 @@ var _ = Describe("ask", func() {
 	It("prints the response, and its exit code is 0", func(ctx context.Context) {
 		namespace := stage(ctx, echo())
 		name, kubeconfig := certificateUser(ctx, namespace, "capstan-edit")
-		ann := user{kubeconfig, namespace}
-		r := ann.run(ctx, "ask", "demo", "How", "many?")
-		Expect(r).To(Equal(result{out: "You said: How many?\n"}))
+		ann := as(kubeconfig, namespace)
+		r := ann.Run(ctx, "ask", "demo", "How", "many?")
+		Expect(r).To(Equal(terminal.Result{Out: "You said: How many?\n"}))
 		Expect(onlyTurn(ctx, namespace).Spec.SubmittedBy).To(Equal(name))
 
-		r = ann.pipe(ctx, "From a pipe.\nTwo lines.\n", "ask", "demo", "-o", "json")
-		Expect(r.code).To(Equal(0))
+		r = ann.Pipe(ctx, "From a pipe.\nTwo lines.\n", "ask", "demo", "-o", "json")
+		Expect(r.Code).To(Equal(0))
 		var response map[string]any
-		Expect(json.Unmarshal([]byte(r.out), &response)).To(Succeed())
+		Expect(json.Unmarshal([]byte(r.Out), &response)).To(Succeed())
 		Expect(response).To(And(HaveKeyWithValue("response", "You said: From a pipe.\nTwo lines.\n"),
 			HaveKeyWithValue("phase", "Succeeded"), HaveKeyWithValue("reason", "EndTurn")))
 	})
@@ -70,19 +71,19 @@ var _ = Describe("ask", func() {
 	It("creates a Session", func(ctx context.Context) {
 		namespace := stage(ctx, echo())
 		_, kubeconfig := tokenUser(ctx, namespace, "capstan-edit")
-		r := user{kubeconfig, namespace}.run(ctx, "ask", "--harness", "base", "--session", "own", "Hi")
-		Expect(r.out).To(Equal("You said: Hi\n"))
-		Expect(r.err).To(ContainSubstring("Session own, Turn own-"))
-		Expect(r.code).To(Equal(0))
+		r := as(kubeconfig, namespace).Run(ctx, "ask", "--harness", "base", "--session", "own", "Hi")
+		Expect(r.Out).To(Equal("You said: Hi\n"))
+		Expect(r.Err).To(ContainSubstring("Session own, Turn own-"))
+		Expect(r.Code).To(Equal(0))
 	})
 
 	DescribeTable("reports the outcome by its exit code",
 		func(ctx context.Context, script v1alpha1.Simulation, code int, message string) {
 			namespace := stage(ctx, script)
 			_, kubeconfig := certificateUser(ctx, namespace, "capstan-edit")
-			r := user{kubeconfig, namespace}.run(ctx, "ask", "demo", "Go", "--timeout", "3s")
-			Expect(r.code).To(Equal(code))
-			Expect(r.err).To(ContainSubstring(message))
+			r := as(kubeconfig, namespace).Run(ctx, "ask", "demo", "Go", "--timeout", "3s")
+			Expect(r.Code).To(Equal(code))
+			Expect(r.Err).To(ContainSubstring(message))
 		},
 		Entry("failed", v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{
 			Type: v1alpha1.SimulatedResponseTypeError, Text: "out of order", Code: v1alpha1.ErrorCodeModelUnavailable,
@@ -94,14 +95,14 @@ var _ = Describe("ask", func() {
 	It("tells what a Turn waits for, and when it was cancelled", func(ctx context.Context) {
 		namespace := stage(ctx, work("Done.", `{"euros":40}`), guarded(worker()))
 		_, kubeconfig := certificateUser(ctx, namespace, "capstan-edit")
-		ann := user{kubeconfig, namespace}
-		t := ann.open(ctx, "ask", "demo", "Pay")
+		ann := as(kubeconfig, namespace)
+		t := ann.Open(ctx, "ask", "demo", "Pay")
 		Eventually(t).Should(gbytes.Say("waits for approval"))
 		Eventually(t).Should(gbytes.Say("euros"))
 		Eventually(t).Should(gbytes.Say("approve demo-"))
-		r := ann.run(ctx, "cancel", onlyTurn(ctx, namespace).Name)
-		Expect(r.out).To(ContainSubstring("is being cancelled"))
-		Expect(t.code()).To(Equal(3))
+		r := ann.Run(ctx, "cancel", onlyTurn(ctx, namespace).Name)
+		Expect(r.Out).To(ContainSubstring("is being cancelled"))
+		Expect(t.Code()).To(Equal(3))
 	})
 })
 
@@ -110,29 +111,29 @@ var _ = Describe("log", func() {
 		namespace := stage(ctx, work("It says {{tool:work}}.", `{"city":"Bern"}`), guarded(worker()))
 		jobs.In(namespace, func(capstantest.Call) (string, string, int) { return "12 degrees\nand sun", "", 0 })
 		name, kubeconfig := certificateUser(ctx, namespace, "capstan-edit", "capstan-approve")
-		ann := user{kubeconfig, namespace}
+		ann := as(kubeconfig, namespace)
 		suite.Create(ctx, kit.Client, builder.Turn("demo-1").In(namespace).Input("What is the weather?").Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("work"))
-		Expect(ann.run(ctx, "log", "demo").out).To(And(
+		Expect(ann.Run(ctx, "log", "demo").Out).To(And(
 			MatchRegexp(`(?s)── demo-1.*you        What is the weather\?.*call       1-0  work \{"city":"Bern"\}`),
 			MatchRegexp(`waiting    1-0  work waits for approval`),
 			ContainSubstring("kubectl capstan -n "+namespace+" approve demo-1 1-0"),
 		))
-		Expect(ann.run(ctx, "approve", "demo-1", "--yes").code).To(Equal(0))
+		Expect(ann.Run(ctx, "approve", "demo-1", "--yes").Code).To(Equal(0))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 
-		r := ann.run(ctx, "log", "turn/demo-1")
-		Expect(r.code).To(Equal(0))
-		Expect(r.out).To(MatchRegexp(strings.Join([]string{
+		r := ann.Run(ctx, "log", "turn/demo-1")
+		Expect(r.Code).To(Equal(0))
+		Expect(r.Out).To(MatchRegexp(strings.Join([]string{
 			`approved   1-0 by ` + name, `result     1-0  work  .*s`, `           12 degrees`, `           and sun`,
 			`agent      It says 12 degrees`, `           and sun\.`, `── done  2 model calls · 1 tool call · \d+ tokens`,
 		}, "\n")))
-		Expect(r.out).NotTo(ContainSubstring("\x1b"), "there are colors on terminals only")
+		Expect(r.Out).NotTo(ContainSubstring("\x1b"), "there are colors on terminals only")
 
-		r = ann.run(ctx, "log", "demo", "-o", "json")
+		r = ann.Run(ctx, "log", "demo", "-o", "json")
 		var types []string
 		last := 0.0
-		for line := range strings.Lines(r.out) {
+		for line := range strings.Lines(r.Out) {
 			var e struct {
 				Type     string
 				Sequence float64
@@ -146,10 +147,10 @@ var _ = Describe("log", func() {
 		}
 		Expect(types).To(ContainElements("input.message", "tool.completed", "call.decided", "turn.completed"))
 
-		Expect(ann.run(ctx, "cost", "demo").out).To(MatchRegexp(`(?s)TURN.*demo-1 +1 +1 .*Session +1 +1 `))
-		t := ann.open(ctx, "log", "demo")
-		Expect(t.code()).To(Equal(0))
-		Expect(string(t.shown.Contents())).To(ContainSubstring("\x1b[36myou"), "a terminal has colors")
+		Expect(ann.Run(ctx, "cost", "demo").Out).To(MatchRegexp(`(?s)TURN.*demo-1 +1 +1 .*Session +1 +1 `))
+		t := ann.Open(ctx, "log", "demo")
+		Expect(t.Code()).To(Equal(0))
+		Expect(string(t.Buffer().Contents())).To(ContainSubstring("\x1b[36myou"), "a terminal has colors")
 	})
 })
 
@@ -157,46 +158,63 @@ var _ = Describe("chat", func() {
 	It("sends each line, shows calls, and ends with Ctrl-D", func(ctx context.Context) {
 		namespace := stage(ctx, work("It says {{tool:work}} to {{input}}.", `{}`), worker())
 		_, kubeconfig := tokenUser(ctx, namespace, "capstan-edit")
-		t := user{kubeconfig, namespace}.open(ctx, "chat", "demo")
+		t := as(kubeconfig, namespace).Open(ctx, "chat", "demo")
 		Eventually(t).Should(gbytes.Say("Session demo"))
-		t.write("First\n")
+		t.Type("First\n")
 		Eventually(t).Should(gbytes.Say("call.*1-0  work"))
 		Eventually(t).Should(gbytes.Say("result of 1-0 to First"))
 		Eventually(t).Should(gbytes.Say("done"))
-		t.write("Second\n")
+		t.Type("Second\n")
 		Eventually(t).Should(gbytes.Say("result of 1-0 to Second"))
 		Eventually(t).Should(gbytes.Say("done"))
 		Eventually(t).Should(gbytes.Say("you"))
-		t.write("\x04")
-		Expect(t.code()).To(Equal(0))
-		Expect(strings.Count(t.text(), "First")).To(Equal(2), "the typed line, and the response")
+		t.Type("\x04")
+		Expect(t.Code()).To(Equal(0))
+		Expect(strings.Count(t.Text(), "First")).To(Equal(2), "the typed line, and the response")
+	})
+
+	It("has the outcome of its last Turn as its exit code", func(ctx context.Context) {
+		namespace := stage(ctx, v1alpha1.Simulation{Response: &v1alpha1.SimulatedResponse{
+			Type: v1alpha1.SimulatedResponseTypeError, Text: "out of order", Code: v1alpha1.ErrorCodeModelUnavailable,
+		}})
+		_, kubeconfig := tokenUser(ctx, namespace, "capstan-edit")
+		t := as(kubeconfig, namespace).Open(ctx, "chat", "demo")
+		Eventually(t).Should(gbytes.Say("Session demo"))
+		t.Type("Go\n")
+		Eventually(t).Should(gbytes.Say("failed"))
+		Eventually(t).Should(gbytes.Say("you"))
+		t.Type("\x04")
+		Expect(t.Code()).To(Equal(2))
+		r := as(kubeconfig, namespace).Pipe(ctx, "Go\n", "chat", "demo")
+		Expect(r.Code).To(Equal(2))
+		Expect(strings.Count(r.Out+r.Err, "out of order")).To(Equal(1))
 	})
 
 	It("leaves with Ctrl-C while the Turn goes on, and rejoins it", func(ctx context.Context) {
 		namespace := stage(ctx, work("Paid.", `{"euros":40}`), guarded(worker()))
 		_, kubeconfig := certificateUser(ctx, namespace, "capstan-edit", "capstan-approve")
-		ann := user{kubeconfig, namespace}
-		t := ann.open(ctx, "chat", "demo")
+		ann := as(kubeconfig, namespace)
+		t := ann.Open(ctx, "chat", "demo")
 		Eventually(t).Should(gbytes.Say("Session demo"))
-		t.write("Pay\n")
+		t.Type("Pay\n")
 		Eventually(t).Should(gbytes.Say("waits for approval"))
-		t.interrupt()
-		Expect(t.code()).To(Equal(130))
-		Expect(t.text()).To(ContainSubstring("goes on. Rejoin it: kubectl capstan -n " + namespace + " chat demo --follow"))
+		t.Interrupt()
+		Expect(t.Code()).To(Equal(130))
+		Expect(t.Text()).To(ContainSubstring("goes on. Rejoin it: kubectl capstan -n " + namespace + " chat demo --follow"))
 
-		again := ann.open(ctx, "chat", "demo", "--follow")
+		again := ann.Open(ctx, "chat", "demo", "--follow")
 		Eventually(again).Should(gbytes.Say("you.*Pay"))
 		Eventually(again).Should(gbytes.Say("waits for approval"))
-		decide := ann.open(ctx, "approve", "session/demo")
+		decide := ann.Open(ctx, "approve", "session/demo")
 		Eventually(decide).Should(gbytes.Say(`euros`))
 		Eventually(decide).Should(gbytes.Say(`Approve 1 call\? \[y/N\]`))
-		decide.write("y\n")
-		Expect(decide.code()).To(Equal(0))
+		decide.Type("y\n")
+		Expect(decide.Code()).To(Equal(0))
 		Eventually(again).Should(gbytes.Say("Paid."))
 		Eventually(again).Should(gbytes.Say("done"))
 		Eventually(again).Should(gbytes.Say("you"))
-		again.interrupt()
-		Expect(again.code()).To(Equal(0))
+		again.Interrupt()
+		Expect(again.Code()).To(Equal(0))
 	})
 })
 
@@ -204,18 +222,18 @@ var _ = Describe("watch", func() {
 	It("prints what happens in a Session", func(ctx context.Context) {
 		namespace := stage(ctx, work("Worked.", `{}`), worker())
 		_, kubeconfig := tokenUser(ctx, namespace, "capstan-view")
-		t := user{kubeconfig, namespace}.open(ctx, "watch", "demo")
+		t := as(kubeconfig, namespace).Open(ctx, "watch", "demo")
 		Eventually(t).Should(gbytes.Say("Watching"))
 		suite.Create(ctx, kit.Client, builder.Turn("demo-1").In(namespace).Input("Go").Obj())
 		Eventually(t).Should(gbytes.Say("demo-1"))
 		Eventually(t).Should(gbytes.Say("Go"))
 		Eventually(t).Should(gbytes.Say("Worked."))
 		Eventually(t).Should(gbytes.Say("done"))
-		t.interrupt()
-		Expect(t.code()).To(Equal(0))
+		t.Interrupt()
+		Expect(t.Code()).To(Equal(0))
 
-		r := user{kubeconfig, namespace}.run(ctx, "watch", "turn/demo-1")
-		Expect(r.code).To(Equal(0))
-		Expect(r.out).To(ContainSubstring("Worked."))
+		r := as(kubeconfig, namespace).Run(ctx, "watch", "turn/demo-1")
+		Expect(r.Code).To(Equal(0))
+		Expect(r.Out).To(ContainSubstring("Worked."))
 	})
 })

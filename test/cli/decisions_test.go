@@ -30,60 +30,65 @@ var _ = Describe("approve and reject", func() {
 	It("ask before an approval, and not without a terminal", func(ctx context.Context) {
 		namespace := waiting(ctx, `{"euros":40}`)
 		_, kubeconfig := certificateUser(ctx, namespace, "capstan-approve")
-		ann := user{kubeconfig, namespace}
-		r := ann.run(ctx, "approve", "demo-1")
-		Expect(r.code).To(Equal(1))
-		Expect(r.out).To(MatchRegexp(`(?s)1-0  work  of Turn demo-1 in Session demo.*arguments  \{"euros":40\}`))
-		Expect(r.err).To(ContainSubstring("repeat the command with --yes"))
+		ann := as(kubeconfig, namespace)
+		r := ann.Run(ctx, "approve", "demo-1")
+		Expect(r.Code).To(Equal(1))
+		Expect(r.Out).To(MatchRegexp(`(?s)1-0  work  of Turn demo-1 in Session demo.*arguments  \{"euros":40\}`))
+		Expect(r.Err).To(ContainSubstring("repeat the command with --yes"))
 
-		t := ann.open(ctx, "approve", "demo-1", "1-0")
+		t := ann.Open(ctx, "approve", "demo-1", "1-0")
 		Eventually(t).Should(gbytes.Say(`\[y/N\]`))
-		t.write("n\n")
-		Expect(t.code()).To(Equal(1))
-		Expect(t.text()).To(ContainSubstring("Nothing was decided."))
+		t.Type("n\n")
+		Expect(t.Code()).To(Equal(1))
+		Expect(t.Text()).To(ContainSubstring("Nothing was decided."))
 		Expect(kit.Turn(ctx, namespace, "demo-1")()).To(capstantest.WaitForApproval("work"))
 
-		Expect(ann.run(ctx, "approve", "demo-1", "2-0", "--yes").err).To(ContainSubstring("does not wait for approval"))
-		r = ann.run(ctx, "approve", "demo-1", "--all", "--yes")
-		Expect(r.code).To(Equal(0))
-		Expect(r.out).To(ContainSubstring("Call 1-0 (work) approved."))
+		Expect(ann.Run(ctx, "approve", "demo-1", "2-0", "--yes").Err).To(ContainSubstring("does not wait for approval"))
+		r = ann.Run(ctx, "approve", "demo-1", "--all", "--yes")
+		Expect(r.Code).To(Equal(0))
+		Expect(r.Out).To(ContainSubstring("Call 1-0 (work) approved."))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
-		Expect(ann.run(ctx, "approve", "demo-1", "--yes").err).To(ContainSubstring("has no call that waits for approval"))
+		Expect(ann.Run(ctx, "approve", "demo-1", "--yes").Err).To(ContainSubstring("has no call that waits for approval"))
 	})
 
-	It("show arguments of any length to those who may read the journal", func(ctx context.Context) {
+	It("show arguments of any length, also without the right to read the journal", func(ctx context.Context) {
 		long := strings.Repeat("x", 8<<10) + "end"
 		namespace := waiting(ctx, `{"text":"`+long+`"}`)
 		_, reads := certificateUser(ctx, namespace, "capstan-approve", "capstan-view")
 		_, decides := certificateUser(ctx, namespace, "capstan-approve")
-		Expect(user{reads, namespace}.run(ctx, "approve", "demo-1").out).To(ContainSubstring(long))
-		r := user{decides, namespace}.run(ctx, "approve", "demo-1")
-		Expect(r.out).To(And(ContainSubstring("NOT ALL ARGUMENTS ARE SHOWN"), Not(ContainSubstring("xend"))))
-		Expect(r.err).To(ContainSubstring("cannot be read"))
+		Expect(as(reads, namespace).Run(ctx, "approve", "demo-1").Out).To(ContainSubstring(long))
+		Expect(as(decides, namespace).Run(ctx, "approve", "demo-1").Out).To(ContainSubstring(long))
+		for _, kubeconfig := range []string{reads, decides} {
+			r := as(kubeconfig, namespace).Run(ctx, "approve", "demo-1", "--manager-namespace", "nowhere")
+			Expect(strings.Contains(r.Out, long)).To(Equal(kubeconfig == reads))
+		}
+		r := as(decides, namespace).Run(ctx, "approve", "demo-1", "--manager-namespace", "nowhere")
+		Expect(r.Out).To(And(ContainSubstring("NOT ALL ARGUMENTS ARE SHOWN"), Not(ContainSubstring("xend"))))
+		Expect(r.Err).To(ContainSubstring("cannot be read"))
 	})
 
 	It("reject", func(ctx context.Context) {
 		namespace := waiting(ctx, `{}`)
 		_, kubeconfig := tokenUser(ctx, namespace, "capstan-approve")
-		r := user{kubeconfig, namespace}.run(ctx, "reject", "demo-1")
-		Expect(r.code).To(Equal(0))
-		Expect(r.out).To(ContainSubstring("Call 1-0 (work) rejected."))
+		r := as(kubeconfig, namespace).Run(ctx, "reject", "demo-1", "--reason", "It is too dear.")
+		Expect(r.Code).To(Equal(0))
+		Expect(r.Out).To(ContainSubstring("Call 1-0 (work) rejected."))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
+		Expect(root(namespace).Run(ctx, "log", "demo").Out).To(ContainSubstring("who has rejected it: It is too dear."))
+		Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(ContainSubstring("It is too dear."))
 	})
 
 	It("are refused to those without the right", func(ctx context.Context) {
 		namespace := waiting(ctx, `{}`)
-		for role, message := range map[string]string{
-			"capstan-edit": "approve", "capstan-view": `The role capstan-edit permits it`,
-		} {
+		for _, role := range []string{"capstan-edit", "capstan-view"} {
 			_, kubeconfig := certificateUser(ctx, namespace, role)
-			r := user{kubeconfig, namespace}.run(ctx, "approve", "demo-1", "--yes")
-			Expect(r.code).To(Equal(1))
-			Expect(r.err).To(ContainSubstring(message))
+			r := as(kubeconfig, namespace).Run(ctx, "approve", "demo-1", "--yes")
+			Expect(r.Code).To(Equal(1))
+			Expect(r.Err).To(ContainSubstring("The role capstan-approve permits it"))
 		}
 		_, kubeconfig := certificateUser(ctx, namespace)
-		r := user{kubeconfig, namespace}.run(ctx, "approve", "demo-1", "--yes")
-		Expect(r.err).To(And(ContainSubstring("forbidden"), ContainSubstring("capstan-view")))
+		r := as(kubeconfig, namespace).Run(ctx, "approve", "demo-1", "--yes")
+		Expect(r.Err).To(And(ContainSubstring("forbidden"), ContainSubstring("capstan-view")))
 	})
 })
 
@@ -94,11 +99,11 @@ var _ = Describe("answer", func() {
 		suite.Create(ctx, kit.Client, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
 		_, kubeconfig := certificateUser(ctx, namespace, "capstan-edit")
-		ann := user{kubeconfig, namespace}
-		r := ann.run(ctx, "answer", "demo-1")
-		Expect(r.out).To(ContainSubstring("answer demo-1 1-0 --result TEXT"))
-		r = ann.pipe(ctx, "yes", "answer", "demo-1", "--file", "-")
-		Expect(r.code).To(Equal(0))
+		ann := as(kubeconfig, namespace)
+		r := ann.Run(ctx, "answer", "demo-1")
+		Expect(r.Out).To(ContainSubstring("answer demo-1 1-0 --result TEXT"))
+		r = ann.Pipe(ctx, "yes", "answer", "demo-1", "--file", "-")
+		Expect(r.Code).To(Equal(0))
 		var done *v1alpha1.Turn
 		Eventually(func() (*v1alpha1.Turn, error) {
 			var err error

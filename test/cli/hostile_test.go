@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/suite"
+	"github.com/capstan-dev/capstan/test/internal/terminal"
 )
 
 // hostile sets a title, copies to the clipboard, clears the screen, overwrites the line, reverses text, and hides some.
@@ -24,9 +25,9 @@ const hostile = "\x1b]0;owned\x07\x1b]52;c;cm0=\x07\x1b[2J\x1b[1;1H\u009b31m ok\
 var ownColors = regexp.MustCompile(`\x1b\[(0|1|2|31|32|33|36)m`)
 
 // clean fails if a terminal gets anything but text, line breaks and the program's own colors.
-func clean(t *terminal) {
+func clean(t *terminal.Terminal) {
 	GinkgoHelper()
-	shown := ownColors.ReplaceAllString(strings.ReplaceAll(string(t.shown.Contents()), "\r\n", "\n"), "")
+	shown := ownColors.ReplaceAllString(strings.ReplaceAll(string(t.Buffer().Contents()), "\r\n", "\n"), "")
 	for _, r := range shown {
 		Expect(r == '\n' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)).To(BeTrue(), "%q in %q", r, shown)
 	}
@@ -39,22 +40,22 @@ var _ = Describe("Hostile text", func() {
 			guarded(worker()))
 		jobs.In(namespace, func(capstantest.Call) (string, string, int) { return hostile, "", 0 })
 		_, kubeconfig := certificateUser(ctx, namespace, "capstan-edit", "capstan-approve")
-		mallory := user{kubeconfig, namespace}
+		mallory := as(kubeconfig, namespace)
 		suite.Create(ctx, kit.Client, builder.Turn("demo-1").In(namespace).Input(hostile).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("work"))
 
-		watch := mallory.open(ctx, "chat", "demo", "--follow")
+		watch := mallory.Open(ctx, "chat", "demo", "--follow")
 		Eventually(watch).Should(gbytes.Say("waits for approval"))
 		for _, arguments := range [][]string{{"answer", "demo-1"}, {"tree", "demo-1"}} {
-			t := mallory.open(ctx, arguments...)
-			Expect(t.code()).To(Equal(0))
+			t := mallory.Open(ctx, arguments...)
+			Expect(t.Code()).To(Equal(0))
 			clean(t)
 		}
-		decide := mallory.open(ctx, "approve", "demo-1")
+		decide := mallory.Open(ctx, "approve", "demo-1")
 		Eventually(decide).Should(gbytes.Say(`\[y/N\]`))
-		decide.write("y\n")
-		Expect(decide.code()).To(Equal(0))
-		Expect(decide.text()).To(ContainSubstring(`\u202e`))
+		decide.Type("y\n")
+		Expect(decide.Code()).To(Equal(0))
+		Expect(decide.Text()).To(ContainSubstring(`\u202e`))
 		clean(decide)
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Eventually(watch).Should(gbytes.Say("done"))
@@ -62,9 +63,9 @@ var _ = Describe("Hostile text", func() {
 		for _, arguments := range [][]string{
 			{"log", "demo", "--full"}, {"log", "demo", "-o", "json"}, {"ask", "demo", "again", "--timeout", "1s"},
 		} {
-			t := mallory.open(ctx, arguments...)
-			t.code()
-			Expect(t.text()).To(ContainSubstring(`\u202e`), "%v", arguments)
+			t := mallory.Open(ctx, arguments...)
+			t.Code()
+			Expect(t.Text()).To(ContainSubstring(`\u202e`), "%v", arguments)
 			clean(t)
 		}
 	})
@@ -74,8 +75,8 @@ var _ = Describe("Hostile text", func() {
 			Type: v1alpha1.SimulatedResponseTypeError, Text: strings.ReplaceAll(hostile, "\x7f", ""),
 		}})
 		_, kubeconfig := certificateUser(ctx, namespace, "capstan-edit")
-		t := user{kubeconfig, namespace}.open(ctx, "ask", "demo", "Hi")
-		Expect(t.code()).To(Equal(2))
+		t := as(kubeconfig, namespace).Open(ctx, "ask", "demo", "Hi")
+		Expect(t.Code()).To(Equal(2))
 		clean(t)
 	})
 })

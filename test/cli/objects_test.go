@@ -18,10 +18,11 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/suite"
+	"github.com/capstan-dev/capstan/test/internal/terminal"
 )
 
 // root is an administrator of the cluster.
-func root(namespace string) user { return user{server.Kubeconfig, namespace} }
+func root(namespace string) terminal.User { return as(server.Kubeconfig, namespace) }
 
 var _ = Describe("tree", func() {
 	It("prints a Turn with its sub-agents", func(ctx context.Context) {
@@ -33,7 +34,7 @@ var _ = Describe("tree", func() {
 			builder.Turn("demo-1").In(namespace).Obj())
 		_, kubeconfig := certificateUser(ctx, namespace, "capstan-view")
 		Eventually(func() string {
-			return user{kubeconfig, namespace}.run(ctx, "tree", "session/demo").out
+			return as(kubeconfig, namespace).Run(ctx, "tree", "session/demo").Out
 		}).Should(MatchRegexp(`(?s)Turn demo-1  \w+.*└─ 1-0  \S+  WaitingForToolResults .*1-0 ask-ann waits for a result`))
 	})
 })
@@ -42,9 +43,9 @@ var _ = Describe("inspect", func() {
 	It("prints what the next model call is made with, and names what may not be read", func(ctx context.Context) {
 		namespace := stage(ctx, echo(), guarded(worker()))
 		_, kubeconfig := certificateUser(ctx, namespace, "capstan-view")
-		r := user{kubeconfig, namespace}.run(ctx, "inspect", "demo")
-		Expect(r.code).To(Equal(0))
-		Expect(r.out).To(And(
+		r := as(kubeconfig, namespace).Run(ctx, "inspect", "demo")
+		Expect(r.Code).To(Equal(0))
+		Expect(r.Out).To(And(
 			MatchRegexp(`layers +Harness base > Session demo`), MatchRegexp(`model +simulated: `),
 			MatchRegexp(`tool +work  from Tool work, Job, AtMostOnce, requires approval`),
 			MatchRegexp(`limits +\d+ model calls`),
@@ -55,9 +56,9 @@ var _ = Describe("inspect", func() {
 		}}}
 		suite.Create(ctx, kit.Client, role)
 		_, kubeconfig = certificateUser(ctx, namespace, role.Name)
-		r = user{kubeconfig, namespace}.run(ctx, "inspect", "demo")
-		Expect(r.out).To(MatchRegexp(`not readable  .*Tool work.*`))
-		Expect(r.out).To(ContainSubstring("JournalEntries"))
+		r = as(kubeconfig, namespace).Run(ctx, "inspect", "demo")
+		Expect(r.Out).To(MatchRegexp(`not readable  .*Tool work.*`))
+		Expect(r.Out).To(ContainSubstring("JournalEntries"))
 	})
 
 	It("names objects that do not exist", func(ctx context.Context) {
@@ -66,29 +67,29 @@ var _ = Describe("inspect", func() {
 		session := builder.Session("two").In(namespace).Obj()
 		session.Spec.HarnessRef.Name = "broken"
 		suite.Create(ctx, kit.Client, session)
-		Expect(root(namespace).run(ctx, "inspect", "two").out).To(MatchRegexp(`problem +\w+: .*"nothing"`))
+		Expect(root(namespace).Run(ctx, "inspect", "two").Out).To(MatchRegexp(`problem +\w+: .*"nothing"`))
 	})
 })
 
 var _ = Describe("doctor", func() {
 	It("finds what is wrong, with the command that mends it", func(ctx context.Context) {
 		namespace := stage(ctx, echo(), builder.ClientTool("ask-ann").Obj())
-		healthy := root(namespace).run(ctx, "doctor")
-		Expect(healthy.code).To(Equal(1), "the suite has no Deployment of a manager")
-		Expect(healthy.out).To(And(
+		healthy := root(namespace).Run(ctx, "doctor")
+		Expect(healthy.Code).To(Equal(1), "the suite has no Deployment of a manager")
+		Expect(healthy.Out).To(And(
 			MatchRegexp(`WRONG +manager +namespace capstan-system has no manager`), MatchRegexp(`ok +kinds +\d+ kinds`),
 			MatchRegexp(`ok +policies +\d+ policies are in force`), MatchRegexp(`ok +Models +1, the default is simulated`),
 			ContainSubstring("kubectl apply --server-side"),
 		))
-		Expect(strings.Count(healthy.out, "WRONG")).To(Equal(1))
+		Expect(strings.Count(healthy.Out, "WRONG")).To(Equal(1))
 
 		elsewhere := suite.Namespace(ctx, kit.Client, "managers-")
 		createManager(ctx, elsewhere)
-		r := root(namespace).run(ctx, "doctor", "demo", "--manager-namespace", elsewhere)
-		Expect(r.out).To(MatchRegexp(`ok +manager +capstan-manager: 1 of 1 ready, image example.org/manager:v1`))
+		r := root(namespace).Run(ctx, "doctor", "demo", "--manager-namespace", elsewhere)
+		Expect(r.Out).To(MatchRegexp(`ok +manager +capstan-manager: 1 of 1 ready, image example.org/manager:v1`))
 
 		suite.Create(ctx, kit.Client, builder.Harness("broken").In(namespace).Tools("nothing").Obj())
-		Eventually(func() string { return root(namespace).run(ctx, "doctor").out }).Should(And(
+		Eventually(func() string { return root(namespace).Run(ctx, "doctor").Out }).Should(And(
 			MatchRegexp(
 				`WRONG +Harness broken +\w+: .*"nothing"`,
 			),
@@ -99,26 +100,26 @@ var _ = Describe("doctor", func() {
 	It("reports as unknown what the user may not read", func(ctx context.Context) {
 		namespace := stage(ctx, echo())
 		_, kubeconfig := tokenUser(ctx, namespace, "capstan-edit")
-		r := user{kubeconfig, namespace}.run(ctx, "doctor", "demo")
-		Expect(r.code).To(Equal(0))
-		Expect(r.out).To(And(
+		r := as(kubeconfig, namespace).Run(ctx, "doctor", "demo")
+		Expect(r.Code).To(Equal(0))
+		Expect(r.Out).To(And(
 			MatchRegexp(`unknown +manager +you may not read`), MatchRegexp(`unknown +policies`),
 			MatchRegexp(`ok +your permissions +you may read conversations, send messages, and not approve calls`),
 			MatchRegexp(`ok +Session +ready`),
 		))
 		_, kubeconfig = certificateUser(ctx, namespace)
-		r = user{kubeconfig, namespace}.run(ctx, "doctor")
-		Expect(r.code).To(Equal(1))
-		Expect(r.out).To(ContainSubstring("you may do nothing here"))
+		r = as(kubeconfig, namespace).Run(ctx, "doctor")
+		Expect(r.Code).To(Equal(1))
+		Expect(r.Out).To(ContainSubstring("you may do nothing here"))
 	})
 
 	It("finds that nothing is installed", func(ctx context.Context) {
 		empty := suite.Start()
-		r := user{empty.Kubeconfig, "default"}.run(ctx, "doctor")
-		Expect(r.code).To(Equal(1))
-		Expect(r.out).To(ContainSubstring("Capstan is not installed in this cluster"))
-		r = user{empty.Kubeconfig, "default"}.run(ctx, "log", "demo")
-		Expect(r.err).To(ContainSubstring("This cluster has not the kinds of Capstan"))
+		r := as(empty.Kubeconfig, "default").Run(ctx, "doctor")
+		Expect(r.Code).To(Equal(1))
+		Expect(r.Out).To(ContainSubstring("Capstan is not installed in this cluster"))
+		r = as(empty.Kubeconfig, "default").Run(ctx, "log", "demo")
+		Expect(r.Err).To(ContainSubstring("This cluster has not the kinds of Capstan"))
 	})
 })
 
@@ -146,7 +147,7 @@ var _ = Describe("completion", func() {
 		suite.Create(ctx, kit.Client, builder.Turn("demo-1").In(namespace).Obj())
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("work"))
 		_, kubeconfig := tokenUser(ctx, namespace, "capstan-edit")
-		ann := user{kubeconfig, namespace}
+		ann := as(kubeconfig, namespace)
 		for arguments, want := range map[string]string{
 			"log":               "demo\nturn/demo-1\n",
 			"ask":               "demo\n",
@@ -162,15 +163,15 @@ var _ = Describe("completion", func() {
 		} {
 			complete := append(append([]string{"__complete"}, strings.Fields(arguments)...), "")
 			// Completion reads the flags of the words that are completed.
-			command := ann.command(ctx, append(complete[:2:2], append([]string{"--kubeconfig", kubeconfig, "-n", namespace},
+			command := ann.Command(ctx, append(complete[:2:2], append([]string{"--kubeconfig", kubeconfig, "-n", namespace},
 				complete[2:]...)...)...)
 			command.Args = append(command.Args[:1], command.Args[5:]...)
 			output, err := command.Output()
 			Expect(err).NotTo(HaveOccurred())
 			Expect(string(output)).To(HavePrefix(want), arguments)
 		}
-		Expect(ann.run(ctx, "completion", "bash").out).To(ContainSubstring("kubectl-capstan"))
-		Expect(ann.run(ctx, "version").out).To(ContainSubstring("commit"))
+		Expect(ann.Run(ctx, "completion", "bash").Out).To(ContainSubstring("kubectl-capstan"))
+		Expect(ann.Run(ctx, "version").Out).To(ContainSubstring("commit"))
 	})
 })
 
@@ -210,16 +211,16 @@ var _ = Describe("A user", func() {
 			"inspect": {"inspect", "demo"}, "ask": {"ask", "demo", "Hi"}, "cancel": {"cancel", "demo-1"},
 			"chat": {"chat", "demo"},
 		} {
-			r := user{kubeconfig, namespace}.pipe(ctx, "Hi\n", arguments...)
+			r := as(kubeconfig, namespace).Pipe(ctx, "Hi\n", arguments...)
 			want := 1
 			for _, a := range allowed {
 				if a == name {
 					want = 0
 				}
 			}
-			Expect(r.code).To(Equal(want), "%s: %s%s", name, r.out, r.err)
+			Expect(r.Code).To(Equal(want), "%s: %s%s", name, r.Out, r.Err)
 			if want == 1 {
-				Expect(r.err).To(MatchRegexp(`(?s)forbidden.*The role capstan-(view|edit) permits it`), name)
+				Expect(r.Err).To(MatchRegexp(`(?s)forbidden.*The role capstan-(view|edit) permits it`), name)
 			}
 		}
 	},

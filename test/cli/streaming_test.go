@@ -13,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/test/internal/terminal"
 )
 
 // slow responds with many words, one after another.
@@ -24,8 +25,8 @@ func slow() v1alpha1.Simulation {
 }
 
 // spoken is what an agent has said on a terminal, in one line.
-func spoken(t *terminal) string {
-	_, words, _ := strings.Cut(t.text(), "agent      ")
+func spoken(t *terminal.Terminal) string {
+	_, words, _ := strings.Cut(t.Text(), "agent      ")
 	words, _, _ = strings.Cut(words, "── done")
 	return strings.Join(strings.Fields(words), " ")
 }
@@ -43,15 +44,15 @@ var _ = Describe("The event stream", func() {
 		func(ctx context.Context, login func(context.Context, string, ...string) (string, string)) {
 			namespace := stage(ctx, slow())
 			_, kubeconfig := login(ctx, namespace, "capstan-edit")
-			t := user{kubeconfig, namespace}.open(ctx, "chat", "demo")
+			t := as(kubeconfig, namespace).Open(ctx, "chat", "demo")
 			Eventually(t).Should(gbytes.Say("Session demo"))
-			t.write("Tell me\n")
+			t.Type("Tell me\n")
 			Eventually(func() int { return len(strings.Fields(spoken(t))) }).Should(BeNumerically(">", 3))
-			Expect(t.text()).NotTo(ContainSubstring("── done"), "there are words before the end")
+			Expect(t.Text()).NotTo(ContainSubstring("── done"), "there are words before the end")
 			Eventually(t).Should(gbytes.Say("── done"))
 			Expect(spoken(t)).To(Equal(outputOf(ctx, namespace)))
-			t.write("\x04")
-			Expect(t.code()).To(Equal(0))
+			t.Type("\x04")
+			Expect(t.Code()).To(Equal(0))
 		},
 		Entry("to a user with a token", tokenUser),
 	)
@@ -59,25 +60,25 @@ var _ = Describe("The event stream", func() {
 	It("is left and rejoined in mid sentence, and nothing is lost or repeated", func(ctx context.Context) {
 		namespace := stage(ctx, slow())
 		_, kubeconfig := tokenUser(ctx, namespace, "capstan-edit")
-		ann := user{kubeconfig, namespace}
-		t := ann.open(ctx, "chat", "demo")
+		ann := as(kubeconfig, namespace)
+		t := ann.Open(ctx, "chat", "demo")
 		Eventually(t).Should(gbytes.Say("Session demo"))
-		t.write("Tell me\n")
+		t.Type("Tell me\n")
 		Eventually(func() int { return len(strings.Fields(spoken(t))) }).Should(BeNumerically(">", 3))
-		t.interrupt()
-		Expect(t.code()).To(Equal(130))
-		again := ann.open(ctx, "chat", "demo", "--follow")
+		t.Interrupt()
+		Expect(t.Code()).To(Equal(130))
+		again := ann.Open(ctx, "chat", "demo", "--follow")
 		Eventually(again).Should(gbytes.Say("── done"))
 		Expect(spoken(again)).To(Equal(outputOf(ctx, namespace)))
-		Expect(again.text()).To(MatchRegexp(`(?s)── demo-\w+ .*you        Tell me\nagent      lorem`))
+		Expect(again.Text()).To(MatchRegexp(`(?s)── demo-\w+ .*you        Tell me\nagent      lorem`))
 	})
 
 	It("is not needed: messages come when they are complete, and the user is told once", func(ctx context.Context) {
 		namespace := stage(ctx, echo())
 		_, kubeconfig := tokenUser(ctx, namespace, "capstan-edit")
-		r := user{kubeconfig, namespace}.pipe(ctx, "One\nTwo\n", "chat", "demo", "--manager-namespace", "nowhere")
-		Expect(r.code).To(Equal(0))
-		Expect(r.out).To(And(ContainSubstring("You said: One"), ContainSubstring("You said: Two")))
-		Expect(strings.Count(r.err, "The event stream of the manager cannot be used")).To(Equal(1))
+		r := as(kubeconfig, namespace).Pipe(ctx, "One\nTwo\n", "chat", "demo", "--manager-namespace", "nowhere")
+		Expect(r.Code).To(Equal(0))
+		Expect(r.Out).To(And(ContainSubstring("You said: One"), ContainSubstring("You said: Two")))
+		Expect(strings.Count(r.Err, "The event stream of the manager cannot be used")).To(Equal(1))
 	})
 })

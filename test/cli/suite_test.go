@@ -34,6 +34,7 @@ import (
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/suite"
+	"github.com/capstan-dev/capstan/test/internal/terminal"
 )
 
 func TestCLI(t *testing.T) {
@@ -110,6 +111,11 @@ func stage(ctx context.Context, script v1alpha1.Simulation, tools ...*v1alpha1.T
 	suite.Create(ctx, kit.Client, builder.Stage(namespace, script, tools...)...)
 	suite.Create(ctx, kit.Client, builder.Session("demo").In(namespace).Obj())
 	return namespace
+}
+
+// as runs the program with a kubeconfig in a namespace.
+func as(kubeconfig, namespace string) terminal.User {
+	return terminal.User{Binary: binary, Kubeconfig: kubeconfig, Namespace: namespace}
 }
 
 // The number of users that were made.

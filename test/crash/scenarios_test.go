@@ -72,7 +72,7 @@ type scenario struct {
 
 var scenarios = slices.Concat(
 	plain, guarded, lively, interfered, bundled, blueprints, mixed, waiting, connecting, serving, bulky, backgrounds,
-	paged,
+	paged, compacted,
 )
 
 var plain = []scenario{

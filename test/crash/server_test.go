@@ -74,7 +74,8 @@ func (s *server) started(namespace, key string) int {
 // loopback is where the server is.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// modelCalls are how often each process has called a model for an iteration of a Turn.
+// modelCalls are how often each process has called a model for an iteration of a Turn. A call for a summary of the
+// conversation before an iteration has the number of that, negated.
 type modelCalls map[int32]map[*process]int
 
 // promptCounter counts model calls.
@@ -85,6 +86,9 @@ type promptCounter struct {
 
 // see counts a request of a process.
 func (c *promptCounter) see(by *process, p capstantest.Prompt) {
+	if strings.HasPrefix(p.System, "You write a summary") {
+		p.Iteration = -p.Iteration
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.calls == nil {

@@ -64,25 +64,30 @@ func taskPods(ctx context.Context, namespace, id string) []corev1.Pod {
 }
 
 // Rules: TOOL-20, TASK-01.
-var _ = Describe("A background task", Serial, Label(hereLabel), func() {
+var _ = Describe("A background task", alone, Label(hereLabel), func() {
 	BeforeEach(func(ctx SpecContext) { rested(ctx) }, NodeTimeout(specLimit))
 	AfterEach(func(ctx SpecContext) { settled(ctx) }, NodeTimeout(specLimit))
 
 	It("outlives its Turn and the manager, is delivered once, and goes with its namespace", SpecTimeout(crashLimit),
 		func(ctx SpecContext) {
 			manager := settled(ctx)
-			namespace := newWorkshop(ctx, toolbox("wait", "sleep", v1alpha1.SideEffectAtMostOnce), arguments{"seconds": 30})
+			w := newToolServer(ctx)
+			w.hold("report")
+			namespace := newWorkshop(ctx, toolbox("report", "report", v1alpha1.SideEffectAtMostOnce),
+				arguments{"url": w.url + "/report"})
 			caller := answered(ctx, namespace, "demo-1")
 			Eventually(ctx, tasksOf(namespace)).Should(HaveLen(1))
 			id := background.ID(caller.UID, "1-0")
 			Eventually(ctx, func() []corev1.Pod { return taskPods(ctx, namespace, id) }).WithTimeout(takeover).
 				Should(ConsistOf(HaveField("Status.Phase", corev1.PodRunning)))
+			w.visited(ctx, "report", 1)
 			started := taskPods(ctx, namespace, id)[0].UID
 			strike, survived := killed(ctx, manager)
 			Expect(strike()).To(Succeed())
 			Eventually(ctx, survived).WithTimeout(takeover).Should(Succeed())
 			Expect(taskPods(ctx, namespace, id)).To(ConsistOf(HaveField("Status.Phase", corev1.PodRunning)),
-				"the task has ended before the manager was killed")
+				"the task goes on without the manager")
+			w.letGo("report")
 
 			Eventually(ctx, turn(namespace, background.Name(id))).WithTimeout(2 * takeover).
 				Should(capstantest.HaveSucceeded())
@@ -92,6 +97,7 @@ var _ = Describe("A background task", Serial, Label(hereLabel), func() {
 			Expect(delivered.Status.Output).To(HavePrefix("I read: Background task " + id))
 			Eventually(ctx, tasksOf(namespace)).Should(BeEmpty())
 			Expect(taskPods(ctx, namespace, id)).To(ConsistOf(HaveField("UID", started)))
+			Expect(w.of("report")).To(HaveLen(1), "runs of the task")
 			var turns v1alpha1.TurnList
 			Expect(api.List(ctx, &turns, client.InNamespace(namespace))).To(Succeed())
 			Expect(turns.Items).To(HaveLen(2))

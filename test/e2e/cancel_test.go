@@ -36,8 +36,7 @@ var _ = Describe("Cancelling a Turn", func() {
 				return status != nil && status.State.Running != nil, nil
 			}).Should(BeTrue())
 
-			patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"desiredState":"Cancelled"}}`))
-			Expect(api.Patch(ctx, asked, patch)).To(Succeed())
+			cancel(ctx, asked)
 			patched := time.Now()
 			var finished, gone time.Duration
 			Eventually(ctx, func(ctx context.Context) (bool, error) {
@@ -69,6 +68,13 @@ var _ = Describe("Cancelling a Turn", func() {
 		Entry("(AtMostOnce)", v1alpha1.SideEffectAtMostOnce, SpecTimeout(specLimit)),
 	)
 })
+
+// cancel asks for the cancellation of a Turn.
+func cancel(ctx context.Context, turn *v1alpha1.Turn) {
+	GinkgoHelper()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"desiredState":"Cancelled"}}`))
+	Expect(api.Patch(ctx, turn, patch)).To(Succeed())
+}
 
 func allPods(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	var pods corev1.PodList

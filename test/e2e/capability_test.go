@@ -15,7 +15,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/client-go/util/cert"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/prompt"
@@ -33,10 +32,7 @@ type polisher struct {
 
 func newPolisher(ctx context.Context, address string) *polisher {
 	GinkgoHelper()
-	certificate, key, err := cert.GenerateSelfSignedCertKey(address, []net.IP{net.ParseIP(address)}, nil)
-	Expect(err).NotTo(HaveOccurred())
-	pair, err := tls.X509KeyPair(certificate, key)
-	Expect(err).NotTo(HaveOccurred())
+	certificate, pair := certificateFor(address)
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", ":0")
 	Expect(err).NotTo(HaveOccurred())
@@ -66,7 +62,7 @@ func (p *polisher) seen() []http.Header {
 	return p.headers
 }
 
-var _ = Describe("A Capability", Serial, Label(hereLabel), func() {
+var _ = Describe("A Capability", alone, Label(hereLabel), func() {
 	// Rules: CAP-03, BP-02.
 	It("brings all that it has to a Session, and stops its Turns while it is archived", SpecTimeout(crashLimit),
 		func(ctx SpecContext) {

@@ -46,7 +46,7 @@ type drama struct {
 // moment plays until the manager is dead.
 type moment func(ctx context.Context, d drama)
 
-var _ = Describe("When the manager dies", Serial, Label(hereLabel), func() {
+var _ = Describe("When the manager dies", alone, Label(hereLabel), func() {
 	BeforeEach(func(ctx SpecContext) { rested(ctx) }, NodeTimeout(specLimit))
 	AfterEach(func(ctx SpecContext) { settled(ctx) }, NodeTimeout(specLimit))
 

@@ -153,7 +153,7 @@ var _ = Describe("Deleting", func() {
 
 	It(
 		"Sessions with a thousand finished Turns deletes the Turns within a minute",
-		Serial,
+		alone,
 		SpecTimeout(crashLimit),
 		func(ctx SpecContext) {
 			const each = 1000 / sessionsOfMany

@@ -10,7 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-var _ = Describe("The launcher", Serial, func() {
+var _ = Describe("The launcher", alone, func() {
 	It(
 		"is delivered by an init container on a cluster without image volumes",
 		SpecTimeout(crashLimit),

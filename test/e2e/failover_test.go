@@ -51,7 +51,7 @@ func expectWorkWentOn(started time.Time, answer *v1alpha1.Turn, responding time.
 	Expect(idle).To(BeNumerically("<", successionLimit))
 }
 
-var _ = Describe("On a full cluster", Serial, func() {
+var _ = Describe("On a full cluster", alone, func() {
 	It("the manager preempts pods of a lower priority", SpecTimeout(crashLimit), func(ctx SpecContext) {
 		settled(ctx)
 		namespace := newStage(ctx, builder.Script("the answer"))

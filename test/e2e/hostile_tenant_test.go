@@ -37,7 +37,7 @@ const (
 	shortTurns = 50
 )
 
-var _ = Describe("A hostile tenant", Serial, Label(loadLabel, hereLabel), func() {
+var _ = Describe("A hostile tenant", alone, Label(loadLabel, hereLabel), func() {
 	It(
 		"stops neither other tenants nor the manager with all attacks at once",
 		SpecTimeout(loadLimit),
@@ -415,6 +415,12 @@ func (t *tally) String() string {
 // further arguments.
 func trust(ctx context.Context, certificate []byte, extra ...string) {
 	GinkgoHelper()
+	trustIn(ctx, certificate, nil, extra...)
+}
+
+// trustIn is trust, for a manager with further variables in its environment.
+func trustIn(ctx context.Context, certificate []byte, environment []corev1.EnvVar, extra ...string) {
+	GinkgoHelper()
 	const name = "e2e-trusted"
 	trusted := &corev1.ConfigMap{
 		ObjectMeta: named(managerNamespace, name),
@@ -430,6 +436,7 @@ func trust(ctx context.Context, certificate []byte, extra ...string) {
 		container.Args = append(container.Args, extra...)
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
 		container.Env = append(container.Env, corev1.EnvVar{Name: "SSL_CERT_FILE", Value: "/" + name + "/ca.crt"})
+		container.Env = append(container.Env, environment...)
 	})
 }
 

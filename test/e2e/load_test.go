@@ -36,7 +36,7 @@ const loadLimit = 40 * time.Minute
 // creators is how many objects a spec under load creates at once.
 const creators = 16
 
-var _ = Describe("Under load", Serial, Label(loadLabel, hereLabel), func() {
+var _ = Describe("Under load", alone, Label(loadLabel, hereLabel), func() {
 	DescribeTable("5,100 Turns in 51 namespaces, applied at once, all succeed with a manager",
 		func(ctx SpecContext, limit string) {
 			limitMemory(ctx, limit)

@@ -233,6 +233,32 @@ func managerIn(spec *corev1.PodSpec) *corev1.Container {
 	return &spec.Containers[i]
 }
 
+// replicated runs a second replica of the manager for the rest of the spec, and returns the name of its pod.
+func replicated(ctx context.Context, leader manager) (follower string) {
+	GinkgoHelper()
+	scale := func(ctx context.Context, n int32) {
+		GinkgoHelper()
+		deployment := &appsv1.Deployment{}
+		deployment.Namespace, deployment.Name = managerNamespace, managerDeployment
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
+		Expect(api.Patch(ctx, deployment, patch)).To(Succeed())
+		Eventually(ctx, func(ctx context.Context) (int32, error) {
+			err := api.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)
+			return deployment.Status.AvailableReplicas, err
+		}).Should(Equal(n))
+	}
+	DeferCleanup(func(ctx SpecContext) {
+		scale(ctx, 1)
+		settled(ctx)
+	}, NodeTimeout(crashLimit))
+	scale(ctx, 2)
+	pods, err := managerPods(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	i := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.Name != leader.pod.Name })
+	Expect(i).To(BeNumerically(">=", 0))
+	return pods[i].Name
+}
+
 // absent stops the manager, waits until it is gone, and returns a function that brings it back.
 func absent(ctx context.Context) (comeBack func()) {
 	GinkgoHelper()

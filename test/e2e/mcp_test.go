@@ -27,7 +27,7 @@ func reportsTo(w *toolServer, tool string) v1alpha1.SimulatedToolCall {
 	return call(toolAt(tool), arguments{"url": w.url + "/" + tool})
 }
 
-var _ = Describe("An MCPServer in a pod", Serial, Ordered, ContinueOnFailure, Label(hereLabel), func() {
+var _ = Describe("An MCPServer in a pod", alone, Ordered, ContinueOnFailure, Label(hereLabel), func() {
 	var host *mcpHost
 	BeforeAll(func(ctx SpecContext) { host = newMCPHost(ctx) }, NodeTimeout(rolloutLimit+patience))
 
@@ -150,50 +150,17 @@ var _ = Describe("An MCPServer in a pod", Serial, Ordered, ContinueOnFailure, La
 	})
 
 	// Rules: MCP-01, MCP-02, PHASE-07.
-	DescribeTable("changes a tool during a Turn, which is not called before the model was shown it",
-		func(ctx SpecContext, g site.Generation) {
-			change, find := toolAt("change"), toolAt("find")
-			p := host.newMCPStage(ctx, g, "changing", builder.Script("{{tool:"+find+"}}", calls{call(change, nil)},
-				calls{call("ask-ann", nil)}, calls{call(find, arguments{"word": "a"})}, calls{call(find, arguments{"word": "b"})},
-			), nil, builder.ClientTool("ask-ann").Obj())
-			digest := func(ctx context.Context) (string, error) {
-				server, err := p.discovered(ctx)
-				for _, t := range server.Status.DiscoveredTools {
-					if t.Name == "find" {
-						return t.Digest, err
-					}
-				}
-				return "", err
+	It("changes a tool during a Turn, which is not called before the model was shown it", SpecTimeout(crashLimit),
+		func(ctx SpecContext) {
+			// A server is asked for its tools at most every 30 s: both wait at the same time.
+			var changed []func()
+			for _, g := range []site.Generation{site.Stateful, site.Stateless} {
+				changed = append(changed, host.changesTool(ctx, g))
 			}
-			before, err := digest(ctx)
-			Expect(err).NotTo(HaveOccurred())
-			ask(ctx, p.namespace, "demo-1")
-			Eventually(ctx, turn(p.namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
-			Eventually(ctx, digest).Should(Not(Or(BeEmpty(), Equal(before))))
-			id := callOf(read(ctx, p.namespace, "demo-1"), "ask-ann").ID
-			create(ctx, builder.ToolResult("ann", id).In(p.namespace).Result("yes").Obj())
-			answer := succeeded(ctx, p.namespace, "demo-1")
-			Expect(answer.Status.Output).To(Equal(`{"word":"b"}`))
-			p.called(ctx, 2)
-			var refused []string
-			for _, entry := range journal(ctx, p.namespace) {
-				for _, c := range entry.Calls {
-					if c.Refusal != "" {
-						refused = append(refused, c.Name+" "+c.Arguments+": "+c.Refusal)
-					}
-				}
+			for _, expect := range changed {
+				expect()
 			}
-			Expect(refused).To(HaveExactElements(And(
-				HavePrefix(find+` {"word":"a"}: `), ContainSubstring("present definition"))))
-			p.showMessages(ctx, "messages with a "+string(g)+" server that changes a tool")
-			messages, err := p.messages(ctx)
-			Expect(err).NotTo(HaveOccurred())
-			Expect(mcpwire.Conversations(messages)).To(ContainElement(ContainElement(
-				HaveField("Response", HaveSuffix(", notifications/tools/list_changed")))))
-		},
-		Entry("with sessions", site.Stateful, SpecTimeout(specLimit)),
-		Entry("without sessions", site.Stateless, SpecTimeout(specLimit)),
-	)
+		})
 
 	// Rules: MCP-02, DUR-02.
 	It("with hints that lie has tools that wait for approval, and run at most once", SpecTimeout(specLimit),
@@ -251,9 +218,69 @@ spec:
 		Expect(answer.Status.Output).To(Equal(`Told: cart-7 {"size":{"action":"accept","content":{"size":"large"}}}`))
 		keys := p.called(ctx, 2)
 		Expect(keys[0]).NotTo(Equal(keys[1]), "the rounds have the same idempotency key")
+
+		By("answering with the plugin")
+		ask(ctx, p.namespace, "demo-2")
+		Eventually(ctx, turn(p.namespace, "demo-2")).Should(capstantest.WaitForInput(tool))
+		ann := reach(cluster(), p.namespace, withToken(ctx, p.namespace, "capstan-edit"))
+		Expect(ann.Run(ctx, "answer", "demo-2").Out).To(And(ContainSubstring("Which size?"),
+			ContainSubstring("size (string), required [small, large]"), ContainSubstring("--question size --set size=VALUE")))
+		refused := ann.Run(ctx, "answer", "demo-2", "--set", "color=red")
+		Expect(refused.Code).To(Equal(1))
+		Expect(refused.Err).To(ContainSubstring("add --set size=VALUE"))
+		accepted := ann.Run(ctx, "answer", "demo-2", "1-0", "--question", "size", "--set", "size=large")
+		Expect(accepted.Code).To(Equal(0), accepted.Err)
+		Expect(succeeded(ctx, p.namespace, "demo-2").Status.Output).To(Equal(answer.Status.Output))
 		p.showMessages(ctx, "messages about the question")
 	})
 })
+
+// changesTool lets a server change one of its tools while a Turn waits for a client, after the change. It returns a
+// function that expects that the tool is called only once the model was shown its new definition.
+func (h *mcpHost) changesTool(ctx context.Context, g site.Generation) (expect func()) {
+	GinkgoHelper()
+	change, find := toolAt("change"), toolAt("find")
+	p := h.newMCPStage(ctx, g, "changing", builder.Script("{{tool:"+find+"}}", calls{call(change, nil)},
+		calls{call("ask-ann", nil)}, calls{call(find, arguments{"word": "a"})}, calls{call(find, arguments{"word": "b"})},
+	), nil, builder.ClientTool("ask-ann").Obj())
+	digest := func(ctx context.Context) (string, error) {
+		server, err := p.discovered(ctx)
+		for _, t := range server.Status.DiscoveredTools {
+			if t.Name == "find" {
+				return t.Digest, err
+			}
+		}
+		return "", err
+	}
+	before, err := digest(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	ask(ctx, p.namespace, "demo-1")
+	Eventually(ctx, turn(p.namespace, "demo-1")).Should(capstantest.WaitForTools("ask-ann"))
+	return func() {
+		GinkgoHelper()
+		Eventually(ctx, digest).Should(Not(Or(BeEmpty(), Equal(before))))
+		id := callOf(read(ctx, p.namespace, "demo-1"), "ask-ann").ID
+		create(ctx, builder.ToolResult("ann", id).In(p.namespace).Result("yes").Obj())
+		answer := succeeded(ctx, p.namespace, "demo-1")
+		Expect(answer.Status.Output).To(Equal(`{"word":"b"}`))
+		p.called(ctx, 2)
+		var refused []string
+		for _, entry := range journal(ctx, p.namespace) {
+			for _, c := range entry.Calls {
+				if c.Refusal != "" {
+					refused = append(refused, c.Name+" "+c.Arguments+": "+c.Refusal)
+				}
+			}
+		}
+		Expect(refused).To(HaveExactElements(And(
+			HavePrefix(find+` {"word":"a"}: `), ContainSubstring("present definition"))))
+		p.showMessages(ctx, "messages with a "+string(g)+" server that changes a tool")
+		messages, err := p.messages(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(mcpwire.Conversations(messages)).To(ContainElement(ContainElement(
+			HaveField("Response", HaveSuffix(", notifications/tools/list_changed")))))
+	}
+}
 
 // whoAmI is the user name of this process at the API server.
 func whoAmI(ctx context.Context) string {

@@ -31,10 +31,7 @@ type modelServer struct {
 func newModelServer(ctx context.Context, handler http.Handler) *modelServer {
 	GinkgoHelper()
 	address := hostAddress(ctx)
-	certificate, key, err := cert.GenerateSelfSignedCertKey(address, []net.IP{net.ParseIP(address)}, nil)
-	Expect(err).NotTo(HaveOccurred())
-	pair, err := tls.X509KeyPair(certificate, key)
-	Expect(err).NotTo(HaveOccurred())
+	certificate, pair := certificateFor(address)
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", ":0")
 	Expect(err).NotTo(HaveOccurred())
@@ -48,6 +45,16 @@ func newModelServer(ctx context.Context, handler http.Handler) *modelServer {
 	DeferCleanup(server.Close)
 	trust(ctx, certificate)
 	return &modelServer{address: address, url: "https://" + net.JoinHostPort(address, port)}
+}
+
+// certificateFor is a certificate for an address, signed by itself, as PEM and with its key.
+func certificateFor(address string) ([]byte, tls.Certificate) {
+	GinkgoHelper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey(address, []net.IP{net.ParseIP(address)}, nil)
+	Expect(err).NotTo(HaveOccurred())
+	pair, err := tls.X509KeyPair(certificate, key)
+	Expect(err).NotTo(HaveOccurred())
+	return certificate, pair
 }
 
 // offer creates Models of the server in a namespace, with the Secret that they name.

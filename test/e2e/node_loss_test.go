@@ -30,7 +30,7 @@ const (
 	givenUp = 3 * time.Minute
 )
 
-var _ = Describe("The result of a tool", Serial, Label(hereLabel), func() {
+var _ = Describe("The result of a tool", alone, Label(hereLabel), func() {
 	It(
 		"that cannot be read any more is reported as lost, and the tool is not started again",
 		SpecTimeout(crashLimit),
@@ -90,7 +90,7 @@ var _ = Describe("The result of a tool", Serial, Label(hereLabel), func() {
 	)
 })
 
-var _ = Describe("When its node is lost", Serial, Label(hereLabel), func() {
+var _ = Describe("When its node is lost", alone, Label(hereLabel), func() {
 	It(
 		"a call ends with its known outcome, and one with side effect AtMostOnce never starts twice",
 		SpecTimeout(lossLimit),

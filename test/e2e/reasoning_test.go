@@ -17,7 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
-var _ = Describe("A Turn of a model that reasons", Serial, Label(hereLabel), func() {
+var _ = Describe("A Turn of a model that reasons", alone, Label(hereLabel), func() {
 	It(
 		"continues with its reasoning after the manager dies between two steps",
 		SpecTimeout(crashLimit),

@@ -91,6 +91,14 @@ var _ = Describe("Models in the cluster", Ordered, func() {
 		Eventually(ctx, podReady(vllm)).Should(BeTrue())
 	}, NodeTimeout(time.Minute))
 
+	// logOfOllama counts the lines of the server with a text.
+	logOfOllama := func(ctx context.Context) func(string) int {
+		GinkgoHelper()
+		log, err := clientset.CoreV1().Pods(namespace).GetLogs("ollama", &corev1.PodLogOptions{}).DoRaw(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		return func(text string) int { return strings.Count(string(log), text) }
+	}
+
 	It("answer at a serviceRef with nothing to configure", SpecTimeout(specLimit), func(ctx SpecContext) {
 		chat(ctx, namespace, "ollama", toService("ollama", 11434))
 		secret := &corev1.Secret{
@@ -109,6 +117,21 @@ var _ = Describe("Models in the cluster", Ordered, func() {
 			show(name, done.Status.Output)
 		}
 	})
+
+	// Rules: CFG-05, CTX-05.
+	It("are probed, and a network access list names the Services that tools may reach", SpecTimeout(specLimit),
+		func(ctx SpecContext) {
+			serveTrusted(ctx, namespace)
+			probed := toService("ollama", 11434)
+			probed.Provider, probed.Model, probed.Probe = v1alpha1.ModelProviderOpenAI, "qwen3:8b", &v1alpha1.ModelProbe{}
+			create(ctx, &v1alpha1.Model{ObjectMeta: named(namespace, "probed"), Spec: probed})
+			probedWithin(ctx, namespace, "probed", patience)
+			askListed(ctx, namespace)
+			done := succeeded(ctx, namespace, "listed")
+			Expect(callOf(done, "mcp_tools__echo").State).To(Equal(v1alpha1.ToolCallStateSucceeded))
+			Expect(callOf(done, "stock").Reason).To(Equal(v1alpha1.ToolCallReasonNetworkAccessDenied))
+			show("over TLS, and what the list forbids", done.Status.Output)
+		})
 
 	It("are reached in no other way", SpecTimeout(specLimit), func(ctx SpecContext) {
 		foreign := newNamespace(ctx)
@@ -151,10 +174,22 @@ var _ = Describe("Models in the cluster", Ordered, func() {
 			Expect(failed.Status.Error.Fields["problem"]).To(ContainSubstring(attempt.why), name)
 			show(name, failed.Status.Error.Fields["problem"])
 		}
-		log, err := clientset.CoreV1().Pods(namespace).GetLogs("ollama", &corev1.PodLogOptions{}).DoRaw(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(strings.Count(string(log), "POST /v1/chat/completions")).To(Equal(1), "only the Turn of its own namespace")
+		Expect(logOfOllama(ctx)("POST /v1/chat/completions")).To(Equal(1), "only the Turn of its own namespace")
+		Expect(logOfOllama(ctx)("GET /v1/models")).To(Equal(1), "one probe")
+		Expect(logOfOllama(ctx)("/v1/stock")).To(BeZero(), "the network access list")
 	})
+
+	It("are reached from a namespace that the operator permits, and from no other", SpecTimeout(specLimit+rolloutLimit),
+		func(ctx SpecContext) {
+			permitted, other := newNamespace(ctx), newNamespace(ctx)
+			permit(ctx, permitted, namespace)
+			there := at("http://ollama." + namespace + ".svc:11434/v1")
+			chat(ctx, permitted, "ollama", there)
+			chat(ctx, other, "ollama", there)
+			Expect(succeeded(ctx, permitted, "ollama").Status.Output).To(Equal("Good morning."))
+			Eventually(ctx, turn(other, "ollama")).Should(HaveField("Status.Error", Not(BeNil())))
+			Expect(logOfOllama(ctx)("POST /v1/chat/completions")).To(Equal(2))
+		})
 })
 
 // at is a Model at a URL.

@@ -4,19 +4,19 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"os"
 	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/streamclient"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
@@ -29,34 +29,43 @@ type followed struct {
 	again int
 }
 
-// follow follows the Session demo until a Turn has ended, over a port that is forwarded to a pod of the manager. Each
-// text is passed to shown.
-func follow(ctx context.Context, namespace string, shown func(text string)) (seen followed) {
+// events are those of the Session demo until a Turn has ended, over a port that is forwarded to a pod of the manager.
+func events(ctx context.Context, namespace string) iter.Seq[stream.Event] {
 	GinkgoHelper()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	Expect(err).NotTo(HaveOccurred())
 	client, err := streamclient.New(config, managerNamespace)
 	Expect(err).NotTo(HaveOccurred())
+	return func(yield func(stream.Event) bool) {
+		for e, err := range client.Follow(ctx, stream.Session{Namespace: namespace, Name: "demo"}, 0) {
+			Expect(err).NotTo(HaveOccurred())
+			if !yield(e) || e.Type == stream.TypeSessionIdled {
+				return
+			}
+		}
+	}
+}
+
+// follow follows the Session demo until a Turn has ended. Each text is passed to shown.
+func follow(ctx context.Context, namespace string, shown func(text string)) (seen followed) {
+	GinkgoHelper()
 	text := ""
-	for e, err := range client.Follow(ctx, stream.Session{Namespace: namespace, Name: "demo"}, 0) {
-		Expect(err).NotTo(HaveOccurred())
+	for e := range events(ctx, namespace) {
 		if e.Sequence > 0 {
 			seen.ids = append(seen.ids, e.ID)
 			Expect(e.Sequence).To(BeEquivalentTo(len(seen.ids)))
 		}
-		switch e.Type {
-		case stream.TypeOutputMessageDelta:
-			data, err := stream.Decode[stream.OutputMessageDelta](e)
-			Expect(err).NotTo(HaveOccurred())
-			if data.Offset == 0 && text != "" {
-				seen.again++
-			}
-			text = text[:data.Offset] + data.Text
-			seen.deltas++
-			shown(text)
-		case stream.TypeSessionIdled:
-			return seen
+		if e.Type != stream.TypeOutputMessageDelta {
+			continue
 		}
+		data, err := stream.Decode[stream.OutputMessageDelta](e)
+		Expect(err).NotTo(HaveOccurred())
+		if data.Offset == 0 && text != "" {
+			seen.again++
+		}
+		text = text[:data.Offset] + data.Text
+		seen.deltas++
+		shown(text)
 	}
 	return seen
 }
@@ -79,7 +88,45 @@ func spoken(words int, within time.Duration) v1alpha1.Simulation {
 	return slow(within, builder.Script(strings.TrimSpace(strings.Repeat("word ", words))))
 }
 
-var _ = Describe("The event stream of a Session", Serial, func() {
+// Rules: CTX-04, TOOL-11.
+var _ = Describe("The event stream of a Session whose tool runs", func() {
+	// The tool writes for longer than the spec may take: what comes has come while it ran, however late the follower is.
+	It("has what the tool writes to stderr while it runs", SpecTimeout(specLimit), func(ctx SpecContext) {
+		namespace := newStage(ctx, builder.Script("{{tool:work}}", calls{call("work", arguments{"to": 600})}),
+			toolbox("work", "count", v1alpha1.SideEffectPure))
+		asked := ask(ctx, namespace, "demo-1")
+		var deltas []string
+		text, ended := "", false
+		for e := range events(ctx, namespace) {
+			switch e.Type {
+			case stream.TypeToolOutputDelta:
+				data, err := stream.Decode[stream.ToolOutputDelta](e)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(ended).To(BeFalse(), "%q after the result of the call", data.Delta)
+				Expect(data).To(And(HaveField("ToolName", "work"), HaveField("Stream", stream.StreamStderr),
+					HaveField("Offset", BeEquivalentTo(len(text)))))
+				text += data.Delta
+				deltas = append(deltas, data.Delta)
+				if len(deltas) == 3 {
+					cancel(ctx, asked)
+				}
+			case stream.TypeToolCompleted:
+				ended = true
+			}
+		}
+		show("deltas", strings.Join(deltas, ""))
+		Expect(ended).To(BeTrue())
+		Expect(len(deltas)).To(BeNumerically(">=", 3))
+		var all strings.Builder
+		for i := range 600 {
+			fmt.Fprintf(&all, "%d of 600\n", i+1)
+		}
+		Expect(all.String()).To(HavePrefix(text))
+		Eventually(ctx, turn(namespace, "demo-1")).Should(capstantest.HaveFailed(v1alpha1.ReasonCancelled))
+	})
+})
+
+var _ = Describe("The event stream of a Session", alone, func() {
 	// Rules: LLM-04, EVT-02.
 	It("goes on where it was when the manager is killed in mid sentence", Label(hereLabel), SpecTimeout(crashLimit),
 		func(ctx SpecContext) {
@@ -103,25 +150,7 @@ var _ = Describe("The event stream of a Session", Serial, func() {
 		})
 
 	It("is served through a replica that does not lead", SpecTimeout(crashLimit), func(ctx SpecContext) {
-		settled(ctx)
-		replicas := func(ctx context.Context, n int32) {
-			GinkgoHelper()
-			deployment := &appsv1.Deployment{}
-			deployment.Namespace, deployment.Name = managerNamespace, managerDeployment
-			Expect(api.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
-			base := deployment.DeepCopy()
-			deployment.Spec.Replicas = ptr.To(n)
-			Expect(api.Patch(ctx, deployment, client.MergeFrom(base))).To(Succeed())
-			Eventually(ctx, func(ctx context.Context) (int32, error) {
-				err := api.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)
-				return deployment.Status.AvailableReplicas, err
-			}).Should(Equal(n))
-		}
-		replicas(ctx, 2)
-		DeferCleanup(func(ctx SpecContext) {
-			replicas(ctx, 1)
-			settled(ctx)
-		}, NodeTimeout(crashLimit))
+		replicated(ctx, settled(ctx))
 		namespace := newStage(ctx, builder.Script("Hello."))
 		answered(ctx, namespace, "demo-1")
 		// Each connection goes to one of the two pods by chance.

@@ -26,8 +26,8 @@ const (
 // narrow are the arguments of a manager with one slot, one place, and memory for one conversation.
 var narrow = []string{"--max-active-turns=1", "--max-activities=1", "--conversation-bytes=16777216"}
 
-// newTree creates a namespace whose Turn calls five sub-agents, each of which calls five.
-func newTree(ctx context.Context) string {
+// newTree creates a namespace whose Turn calls five sub-agents, each of which calls five, which respond within a time.
+func newTree(ctx context.Context, leaf time.Duration) string {
 	GinkgoHelper()
 	five := func(name string) calls {
 		var all calls
@@ -44,7 +44,7 @@ func newTree(ctx context.Context) string {
 	for _, object := range []client.Object{
 		builder.AgentTool("leaf", "leaf").In(namespace).Obj(),
 		builder.Model("middle").In(namespace).Simulated(builder.Script("{{tool:leaf}}", five("leaf"))).Obj(),
-		builder.Model("leaf").In(namespace).Simulated(slow(time.Second, builder.Script("the fruit"))).Obj(),
+		builder.Model("leaf").In(namespace).Simulated(slow(leaf, builder.Script("the fruit"))).Obj(),
 		builder.Harness("middle").In(namespace).Model("middle").Tools("leaf").Obj(),
 		builder.Harness("leaf").In(namespace).Model("leaf").Obj(),
 	} {
@@ -87,9 +87,9 @@ func expectTree(ctx context.Context, namespace string) {
 }
 
 // Rules: SPAWN-01, SPAWN-02, SPAWN-03, SPAWN-05.
-var _ = Describe("A tree of 31 Turns", Serial, func() {
+var _ = Describe("A tree of 31 Turns", alone, func() {
 	It("ends although the manager dies again and again", SpecTimeout(treeLimit), func(ctx SpecContext) {
-		namespace := newTree(ctx)
+		namespace := newTree(ctx, time.Second)
 		ask(ctx, namespace, "demo-1")
 		for range 5 {
 			known := len(agentsIn(ctx, namespace))
@@ -104,14 +104,14 @@ var _ = Describe("A tree of 31 Turns", Serial, func() {
 
 	It("ends with one slot, one place and memory for one conversation", SpecTimeout(treeLimit), func(ctx SpecContext) {
 		runManagerWith(ctx, narrow...)
-		namespace := newTree(ctx)
+		namespace := newTree(ctx, 200*time.Millisecond)
 		ask(ctx, namespace, "demo-1")
 		Eventually(ctx, turn(namespace, "demo-1")).WithTimeout(2 * takeover).Should(capstantest.HaveSucceeded())
 		expectTree(ctx, namespace)
 	})
 })
 
-var _ = Describe("A sub-agent beside a Job", Serial, func() {
+var _ = Describe("A sub-agent beside a Job", alone, func() {
 	It("is waited for, while its caller is approved", SpecTimeout(treeLimit), func(ctx SpecContext) {
 		runManagerWith(ctx, narrow...)
 		review := &authenticationv1.SelfSubjectReview{}
@@ -123,7 +123,7 @@ var _ = Describe("A sub-agent beside a Job", Serial, func() {
 			call("guarded", arguments{"text": "one two"}),
 		}), toolbox("count", "word-count", v1alpha1.SideEffectAtMostOnce), guarded,
 			builder.AgentTool("helper", "helper").Obj())
-		create(ctx, builder.Model("helper").In(namespace).Simulated(slow(20*time.Second, builder.Script("helped"))).Obj())
+		create(ctx, builder.Model("helper").In(namespace).Simulated(slow(10*time.Second, builder.Script("helped"))).Obj())
 		create(ctx, builder.Harness("helper").In(namespace).Model("helper").Obj())
 		ask(ctx, namespace, "demo-1")
 		Eventually(ctx, turn(namespace, "demo-1")).Should(And(

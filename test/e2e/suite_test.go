@@ -38,13 +38,21 @@ const (
 const (
 	// envKubectl is the kubectl to use. Default: the one on PATH.
 	envKubectl = "E2E_KUBECTL"
+	// envCLI is the kubectl-capstan to use. Default: the one on PATH.
+	envCLI = "E2E_CLI"
 	// envHostAddress is the address at which pods reach this process. Default: the first node's internal address.
 	envHostAddress = "E2E_HOST_ADDRESS"
+	// envRepository is the directory of this repository, whose pages have commands.
+	envRepository = "E2E_REPOSITORY"
 )
 
 // hereLabel marks the specs that need the node to be this machine: `--label-filter '!here && !load'` leaves them out
 // elsewhere.
 const hereLabel = "here"
+
+// alone decorates the specs during which no other spec may run, because they end the manager, fill the cluster, or
+// measure time. Their label lets hack/e2e.sh run them apart, while the CPUs, which they leave idle, do something else.
+var alone = []any{Serial, Label("alone")}
 
 var (
 	api       client.WithWatch
@@ -75,7 +83,12 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	settled(ctx)
 })
 
-var _ = BeforeEach(func() { namespaces = nil })
+var _ = BeforeEach(func() {
+	namespaces = nil
+	if spec := CurrentSpecReport(); spec.IsSerial {
+		Expect(spec.Labels()).To(ContainElement("alone"), "decorate the spec with alone instead of Serial")
+	}
+})
 
 var _ = AfterEach(func(ctx SpecContext) {
 	if CurrentSpecReport().Failed() {

@@ -42,8 +42,8 @@ type toolServer struct {
 type visit struct {
 	// receipt is what the tool was given to return.
 	receipt string
-	// key is the idempotency key that the tool found in its environment.
-	key string
+	// key is the idempotency key that the tool found in its environment, and trace its trace context.
+	key, trace string
 }
 
 // newToolServer starts a server that pods can reach.
@@ -118,7 +118,9 @@ func (w *toolServer) ServeHTTP(response http.ResponseWriter, request *http.Reque
 		return
 	}
 	w.mu.Lock()
-	v := visit{receipt: "receipt-" + rand.Text(), key: environment["CAPSTAN_IDEMPOTENCY_KEY"]}
+	v := visit{
+		receipt: "receipt-" + rand.Text(), key: environment["CAPSTAN_IDEMPOTENCY_KEY"], trace: environment["TRACEPARENT"],
+	}
 	w.visits[tool] = append(w.visits[tool], v)
 	held := w.held[tool]
 	w.mu.Unlock()

@@ -37,11 +37,11 @@ var _ = Describe("A call that needs approval", func() {
 	It("is rejected by the kit, and the model reads so", func(ctx context.Context) {
 		namespace := begin(ctx, guarded())
 		Eventually(turn(ctx, namespace)).Should(capstantest.WaitForApproval("work"))
-		Expect(kit.Reject(ctx, namespace, "demo-1", "work")).To(Succeed())
+		Expect(kit.RejectFor(ctx, namespace, "demo-1", "work", "It is too dear.")).To(Succeed())
 		Eventually(turn(ctx, namespace)).Should(capstantest.HaveSucceeded())
-		Expect(
-			kit.ToolResultText(ctx, namespace, "demo-1", "1-0")(),
-		).To(HavePrefix("The tool was not executed: its approval was rejected."))
+		Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(And(
+			HavePrefix("The tool was not executed: its approval was rejected."), HaveSuffix("It is too dear."),
+		))
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(BeZero())
 	})
 

@@ -279,6 +279,12 @@ func (c *cluster) decide(ctx context.Context, call string, decision v1alpha1.Dec
 	c.give(ctx, call, capstantest.Decision(c.read(ctx), call, decision, "ann").Spec)
 }
 
+func (c *cluster) reject(ctx context.Context, call, reason string) {
+	spec := capstantest.Decision(c.read(ctx), call, v1alpha1.DecisionReject, "ann").Spec
+	spec.Reason = reason
+	c.give(ctx, call, spec)
+}
+
 func (c *cluster) connect(ctx context.Context, call string, action v1alpha1.InputAction) {
 	turn := c.read(ctx)
 	spec := capstantest.Decision(turn, call, "", "ann").Spec
@@ -393,6 +399,12 @@ func (p *process) connect(ctx context.Context, call string, action v1alpha1.Inpu
 func (p *process) decide(ctx context.Context, call string, decision v1alpha1.Decision) {
 	GinkgoHelper()
 	_, err := p.runtime.Decide(ctx, "demo-1", call, decision)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+func (p *process) reject(ctx context.Context, call, reason string) {
+	GinkgoHelper()
+	_, err := p.runtime.Reject(ctx, "demo-1", call, reason)
 	Expect(err).NotTo(HaveOccurred())
 }
 

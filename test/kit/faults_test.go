@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
@@ -356,6 +357,25 @@ var _ = Describe("A fault", func() {
 		Eventually(capstantest.WithoutPauses(clock, turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
 		Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(Equal("result of 1-0"))
 		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(2))
+	})
+
+	It("whose Tool changes before the next attempt leaves open what the first one did", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		DeferCleanup(kit.Inject(capstantest.Evicted, capstantest.InNamespace(namespace)))
+		tool := worker(v1alpha1.SideEffectIdempotent)
+		beginIn(ctx, namespace, tool)
+		Eventually(turn(ctx, namespace)).Should(
+			capstantest.HaveToolCall("work", pending, v1alpha1.ToolCallReasonDisruption))
+		before := client.MergeFrom(tool.DeepCopy())
+		tool.Spec.Job.Image = "example.org/work:2"
+		Expect(kit.Client.Patch(ctx, tool, before)).To(Succeed())
+		Eventually(capstantest.WithoutPauses(clock, turn(ctx, namespace))).Should(capstantest.HaveSucceeded())
+		Expect(turn(ctx, namespace)()).To(
+			capstantest.HaveToolCall("work", failed, v1alpha1.ToolCallReasonToolChanged))
+		Expect(kit.ToolResultText(ctx, namespace, "demo-1", "1-0")()).To(And(
+			ContainSubstring("An earlier attempt of the tool was interrupted"), ContainSubstring(safe),
+			Not(ContainSubstring("changed nothing"))))
+		Expect(kit.Starts(namespace, "demo-1", "1-0")).To(Equal(1))
 	})
 
 	It("that suspends the Job holds it for as long as it lasts, and no timeout runs", func(ctx context.Context) {

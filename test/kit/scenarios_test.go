@@ -16,6 +16,7 @@ type world interface {
 	answer(ctx context.Context, call, text string)
 	refuse(ctx context.Context, call, text string)
 	decide(ctx context.Context, call string, decision v1alpha1.Decision)
+	reject(ctx context.Context, call, reason string)
 	// connect answers that the connection to shop, which a call needs, was set up, or was not.
 	connect(ctx context.Context, call string, action v1alpha1.InputAction)
 	// supply creates the Secret key, with the key token.
@@ -382,6 +383,14 @@ var scenarios = map[string]scenario{
 		tools: speak,
 		then: []func(context.Context, world){
 			func(ctx context.Context, w world) { w.decide(ctx, "1-0", v1alpha1.DecisionReject) },
+		},
+		ends: "EndTurn",
+	},
+	"a rejection with a reason": {
+		model: script(`{calls: [{name: guarded}, {name: pay}]}`),
+		tools: speak,
+		then: []func(context.Context, world){
+			func(ctx context.Context, w world) { w.reject(ctx, "1-0", "It is too dear.") },
 		},
 		ends: "EndTurn",
 	},

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -151,11 +153,13 @@ func (m *manager) stage(ctx context.Context) {
 var _ = Describe("The metrics of the manager", Ordered, func() {
 	var (
 		scrapes *database
+		server  *prometheus
 		now     = time.Now()
 	)
 
 	BeforeAll(func(ctx context.Context) {
 		m := start(ctx)
+		server = startPrometheus(ctx, m)
 		scrapes = newDatabase()
 		m.stage(ctx)
 		for i, turn := range []string{"demo-1", "demo-2", "demo-3"} {
@@ -163,6 +167,9 @@ var _ = Describe("The metrics of the manager", Ordered, func() {
 			text, err := m.scrape(ctx)
 			Expect(err).NotTo(HaveOccurred())
 			scrapes.add(ctx, text, now.Add(time.Duration(i)*interval))
+			Eventually(ctx, func(ctx context.Context) ([]string, error) {
+				return server.query(ctx, "sum(capstan_turns_finished_total)")
+			}).Should(Equal([]string{strconv.Itoa(i + 1)}))
 		}
 		now = now.Add(2 * interval)
 	})
@@ -183,6 +190,43 @@ var _ = Describe("The metrics of the manager", Ordered, func() {
 			}
 		}
 		Expect(queries).To(BeNumerically(">", 15))
+	})
+
+	It("give each query of the dashboard data in a server that scrapes the manager", func(ctx context.Context) {
+		for _, panel := range readDashboard().Panels {
+			for _, target := range panel.Targets {
+				text := strings.ReplaceAll(target.Expr, "$__rate_interval", "1m")
+				values, err := server.query(ctx, text)
+				Expect(err).NotTo(HaveOccurred(), panel.Title)
+				Expect(slices.DeleteFunc(values, func(v string) bool { return v == "NaN" })).NotTo(BeEmpty(),
+					"%s: %s", panel.Title, text)
+			}
+		}
+		var names []string
+		Eventually(ctx, func(ctx context.Context) ([]rule, error) { return server.rules(ctx) }).
+			Should(And(Not(BeEmpty()), HaveEach(And(HaveField("Health", "ok"), HaveField("State", "inactive")))))
+		evaluated, err := server.rules(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		for _, r := range evaluated {
+			names = append(names, r.Name)
+		}
+		var written []string
+		for _, r := range readRules() {
+			written = append(written, r.Alert)
+		}
+		Expect(names).To(Equal(written))
+	})
+
+	It("answer the queries of the runbooks", func(ctx context.Context) {
+		queries := blocks("runbooks.md", "promql")
+		Expect(queries).NotTo(BeEmpty())
+		for _, text := range queries {
+			_, err := server.query(ctx, text)
+			Expect(err).NotTo(HaveOccurred())
+			for _, name := range selected(text) {
+				Expect(scrapes.names).To(HaveKey(name), text)
+			}
+		}
 	})
 
 	It("are those that the alert rules select, and none of the alerts fires after some Turns", func(ctx context.Context) {

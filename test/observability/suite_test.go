@@ -4,6 +4,7 @@ package observability_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -11,11 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,6 +45,8 @@ func TestObservability(t *testing.T) {
 type manager struct {
 	admin   client.Client
 	metrics string
+	// token is that of an account that may read the metrics.
+	token string
 }
 
 // start builds the manager and runs it on an API server.
@@ -59,6 +65,7 @@ func start(ctx context.Context) *manager {
 	m := &manager{admin: suite.Client(server.Config), metrics: free()}
 	Expect(m.admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})).To(Succeed())
 	server.Kubectl(ctx, "apply", "--server-side", "-k", repository+"/config/default")
+	m.token = m.scraper(ctx, server)
 	kubeconfig, err := server.User(managerUser, "system:serviceaccounts",
 		"system:serviceaccounts:capstan-system").KubeConfig()
 	Expect(err).NotTo(HaveOccurred())
@@ -66,7 +73,7 @@ func start(ctx context.Context) *manager {
 	Expect(os.WriteFile(file, kubeconfig, 0o600)).To(Succeed())
 	running, stop := context.WithCancel(context.Background())
 	process := exec.CommandContext(running, binary, "--launcher-image=example.org/launcher:1",
-		"--launcher-delivery=InitContainer", "--metrics-secure=false", "--metrics-bind-address="+m.metrics,
+		"--launcher-delivery=InitContainer", "--metrics-bind-address="+m.metrics,
 		"--health-probe-bind-address=0")
 	process.Env = append(os.Environ(), "KUBECONFIG="+file)
 	process.Stdout, process.Stderr = GinkgoWriter, GinkgoWriter
@@ -75,6 +82,23 @@ func start(ctx context.Context) *manager {
 	DeferCleanup(func() { stop(); _ = process.Wait() })
 	Eventually(func() error { _, err := m.scrape(ctx); return err }).Should(Succeed())
 	return m
+}
+
+// scraper returns a token of an account that may read the metrics, because of the command of docs/operations.md.
+func (m *manager) scraper(ctx context.Context, server *suite.Server) string {
+	GinkgoHelper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "prometheus", Namespace: "monitoring"}}
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: account.Namespace}}
+	suite.Create(ctx, m.admin, space, account)
+	page, err := os.ReadFile(repository + "/docs/operations.md")
+	Expect(err).NotTo(HaveOccurred())
+	command := regexp.MustCompile(`(?s)\nkubectl (create clusterrolebinding prometheus-[^` + "`" + `]*)\n`).
+		FindSubmatch(page)
+	Expect(command).NotTo(BeNil())
+	server.Kubectl(ctx, strings.Fields(strings.ReplaceAll(string(command[1]), "\\\n", " "))...)
+	request := &authenticationv1.TokenRequest{}
+	Expect(m.admin.SubResource("token").Create(ctx, account, request)).To(Succeed())
+	return request.Status.Token
 }
 
 // free is an address of this machine that no process listens at.
@@ -86,13 +110,17 @@ func free() string {
 	return listener.Addr().String()
 }
 
+// selfSigned accepts the certificate that the manager makes at its start.
+var selfSigned = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+
 // scrape returns what the manager serves for Prometheus.
 func (m *manager) scrape(ctx context.Context) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.metrics+"/metrics", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+m.metrics+"/metrics", nil)
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	request.Header.Set("Authorization", "Bearer "+m.token)
+	response, err := selfSigned.Do(request)
 	if err != nil {
 		return nil, err
 	}

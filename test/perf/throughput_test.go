@@ -61,11 +61,12 @@ func BenchmarkPlainTurns(b *testing.B) {
 
 // benchServer is an API server with a namespace in which a simulated Model responds at once.
 type benchServer struct {
-	config *rest.Config
-	http   *http.Client
-	client client.WithWatch
-	space  string
-	round  int
+	config     *rest.Config
+	kubeconfig []byte
+	http       *http.Client
+	client     client.WithWatch
+	space      string
+	round      int
 }
 
 func newBenchServer(b *testing.B) *benchServer {
@@ -81,7 +82,7 @@ func newBenchServer(b *testing.B) *benchServer {
 		}
 	})
 	config.QPS = -1
-	s := &benchServer{config: config, space: "perf"}
+	s := &benchServer{config: config, kubeconfig: environment.KubeConfig, space: "perf"}
 	if s.http, err = rest.HTTPClientFor(config); err != nil {
 		b.Fatal(err)
 	}
@@ -176,7 +177,10 @@ func (s *benchServer) create(ctx context.Context, session *v1alpha1.Session) err
 		err := s.client.Get(ctx, client.ObjectKeyFromObject(session), session)
 		return meta.IsStatusConditionTrue(session.Status.Conditions, v1alpha1.ConditionReady), err
 	}
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, ready)
+	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, ready); err != nil {
+		return fmt.Errorf("waiting until Session %s is ready (%v): %w", session.Name, session.Status.Conditions, err)
+	}
+	return nil
 }
 
 // finished waits until so many Turns have finished, and until no Session has an active one.

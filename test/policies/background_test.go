@@ -43,8 +43,8 @@ func taskJob() *batchv1.Job {
 
 var _ = Describe("The policies on the manager and background tasks", func() {
 	const (
-		others = "the manager may create only Turns of sub-agents and of background tasks, and change only those of " +
-			"sub-agents."
+		others = "the manager may create only Turns of sub-agents, of background tasks and of Schedules, and change only " +
+			"those of sub-agents and of Schedules."
 		place = "the manager may create the Turn of a background task only in the Session of the task, which owns it, and " +
 			"under the name of the task."
 		shape = "the manager may create Jobs of background tasks only with their labels, with the Session as their " +

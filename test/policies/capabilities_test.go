@@ -159,6 +159,7 @@ var assigning = []string{
 	"Capability spec.dependencies[].maxRisk",
 	"Harness spec.capabilities[].maxRisk",
 	"Session spec.capabilities[].maxRisk",
+	"Schedule spec.sessionTemplate.blueprint.maxRisk",
 	"Session spec.blueprint.maxRisk",
 	"Tool spec.agent.blueprint.maxRisk",
 }

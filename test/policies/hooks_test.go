@@ -29,7 +29,7 @@ func hooked(secrets ...string) v1alpha1.ConfigLayer {
 	}}
 	for i, name := range secrets {
 		to := layer.Hooks[1+i%2].Webhook
-		to.Headers = append(to.Headers, v1alpha1.HTTPHeader{
+		to.Headers = append(to.Headers, v1alpha1.WebhookHeader{
 			Name: "X-" + name, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: name, Key: "k"},
 		})
 	}
@@ -142,6 +142,9 @@ var lending = []string{
 	"Model spec.secretKeyRef.name",
 	"Tool spec.http.headers[].secretKeyRef.key",
 	"Tool spec.http.headers[].secretKeyRef.name",
+	"Tool spec.http.payment.walletRef.key",
+	"Tool spec.http.payment.walletRef.name",
+	"Record spec.secret", // of the payments from a wallet; the policy records
 	"Tool spec.job.env[].secretKeyRef.key",
 	"Tool spec.job.env[].secretKeyRef.name",
 	"Tool spec.job.imagePullSecrets[].name",

@@ -185,6 +185,10 @@ var _ = Describe("The policies bound-secrets", func() {
 			accepts(creating(ctx, user, free))
 			accepts(creating(ctx, as(managerUser), callJob(turn, free)))
 
+			task := taskJob()
+			task.Spec.Template.Spec.Containers[0].Env = callJob(turn, tool).Spec.Template.Spec.Containers[0].Env
+			refuses(creating(ctx, as(managerUser), task), `Secret "to-bind" `+bound)
+
 			initial := callJob(turn, newTool("tool"))
 			initial.Spec.Template.Spec.InitContainers[0].Env = callJob(turn, tool).Spec.Template.Spec.Containers[0].Env
 			refuses(creating(ctx, as(managerUser), initial), `Secret "to-bind" `+bound)
@@ -455,7 +459,7 @@ var _ = Describe("A Secret that is planted", func() {
 					lower := strings.ToLower(path)
 					for _, word := range []string{
 						"secret", "serviceaccount", "configmap", "credential", "password", "volume", "hostpath", "envfrom",
-						"serviceref",
+						"serviceref", "wallet",
 					} {
 						if strings.Contains(lower, word) && strings.HasPrefix(path, "spec") {
 							found = append(found, definition.Spec.Names.Kind+" "+path)

@@ -29,6 +29,8 @@ var managerRights = []string{
 	"batch/jobs: create delete deletecollection get list watch",
 	"capstan.dev/agents: get list watch",
 	"capstan.dev/agents/status: patch",
+	"capstan.dev/budgets: get list watch",
+	"capstan.dev/budgets/status: patch",
 	"capstan.dev/capabilities: get list watch",
 	"capstan.dev/capabilities/status: patch",
 	"capstan.dev/harnesses: get list watch",
@@ -39,6 +41,8 @@ var managerRights = []string{
 	"capstan.dev/models: get list watch",
 	"capstan.dev/models/status: patch",
 	"capstan.dev/records: create delete get update",
+	"capstan.dev/schedules: create delete get list patch watch",
+	"capstan.dev/schedules/status: patch",
 	"capstan.dev/sessions: create delete get list patch watch",
 	"capstan.dev/sessions/status: patch",
 	"capstan.dev/toolresults: delete get list watch",
@@ -64,6 +68,7 @@ var clusterRights = []string{
 	"authentication.k8s.io/tokenreviews: create",
 	"authorization.k8s.io/subjectaccessreviews: create",
 	"discovery.k8s.io/endpointslices [kubernetes]: get",
+	"namespaces [kube-system]: get",
 }
 
 // everybodysRights are those of every ServiceAccount: questions about itself, and whom the cluster trusts.

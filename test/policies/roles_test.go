@@ -21,7 +21,7 @@ type right string
 
 const (
 	reads        right = "reads every kind"
-	talks        right = "writes Sessions, Turns and ToolResults"
+	talks        right = "writes Schedules, Sessions, Turns and ToolResults"
 	builds       right = "writes Harnesses, Agents, Models and Tools"
 	writesStatus right = "writes a status"
 	logs         right = "writes entries of the journal"
@@ -61,19 +61,22 @@ func (r right) requests(ctx context.Context, c client.Client) map[string]func() 
 			"agents": list(
 				&v1alpha1.AgentList{},
 			),
+			"budgets":        list(&v1alpha1.BudgetList{}),
 			"harnesses":      list(&v1alpha1.HarnessList{}),
 			"journalentries": list(&v1alpha1.JournalEntryList{}),
 			"models": list(
 				&v1alpha1.ModelList{},
 			),
 			"records":     list(&v1alpha1.RecordList{}),
+			"schedules":   list(&v1alpha1.ScheduleList{}),
 			"sessions":    list(&v1alpha1.SessionList{}),
 			"toolresults": list(&v1alpha1.ToolResultList{}),
 			"tools":       list(&v1alpha1.ToolList{}),
 			"turns":       list(&v1alpha1.TurnList{}),
 		}
 	case talks:
-		return all(builder.Session("x").In(teamA).Obj(), builder.Turn("x").In(teamA).Obj(), newToolResult("x", ""))
+		return all(builder.Session("x").In(teamA).Obj(), builder.Turn("x").In(teamA).Obj(), newToolResult("x", ""),
+			newSchedule("x"))
 	case builds:
 		return all(builder.Harness("x").In(teamA).Obj(), builder.Agent("x").In(teamA).Obj(), newModel("x"), newTool("x"))
 	case writesStatus:
@@ -152,7 +155,7 @@ var _ = Describe("The role", func() {
 
 	It("the cluster role view permits reading configuration, and no conversations", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-aggregate-to-view")
-		conversations := []string{"turns", "toolresults", "journalentries", "records"}
+		conversations := []string{"turns", "toolresults", "journalentries", "records", "schedules"}
 		for kind, request := range reads.requests(ctx, user) {
 			By(kind)
 			if slices.Contains(conversations, kind) {

@@ -28,9 +28,10 @@ func agentCall() subagent.Call {
 
 var _ = Describe("The policy manager-sessions", func() {
 	const (
-		others = "the manager may create and delete only Sessions of sub-agents, and change only its finalizer of others."
-		owner  = "the manager may create the Session of a sub-agent only with the Session that has called it as its owner."
-		plain  = "the manager may create the Session of a sub-agent only without configuration of its own."
+		others = "the manager may create and delete only Sessions of sub-agents and of Schedules, and change only its " +
+			"finalizer of others."
+		owner = "the manager may create the Session of a sub-agent only with the Session that has called it as its owner."
+		plain = "the manager may create the Session of a sub-agent or of a Schedule only without configuration of its own."
 	)
 
 	It("lets the manager create and delete the Session of a sub-agent", func(ctx context.Context) {
@@ -121,10 +122,10 @@ var _ = Describe("The policy session-deletions", func() {
 
 var _ = Describe("The policy manager-turns", func() {
 	const (
-		others = "the manager may create only Turns of sub-agents and of background tasks, and change only those of " +
-			"sub-agents."
+		others = "the manager may create only Turns of sub-agents, of background tasks and of Schedules, and change only " +
+			"those of sub-agents and of Schedules."
 		place  = "the manager may create the Turn of a sub-agent only in the Session of that sub-agent, which owns it."
-		cancel = "the manager may only cancel the Turns of sub-agents."
+		cancel = "the manager may only cancel the Turns of sub-agents and of Schedules."
 	)
 
 	It("lets the manager create and cancel the Turn of a sub-agent, in the name of its caller", func(ctx context.Context) {

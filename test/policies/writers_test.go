@@ -121,7 +121,7 @@ var _ = Describe("The policy journal-entries", func() {
 })
 
 var _ = Describe("The policy records", func() {
-	const refusal = "only the manager may write Records. They are deleted with their Session or MCPServer."
+	const refusal = "only the manager may write Records. They are deleted with their Session, MCPServer or Secret."
 
 	It("lets only the manager write, whatever the role of a user", func(ctx context.Context) {
 		user, _ := newUser(ctx, newRole(ctx, everything))
@@ -151,9 +151,21 @@ var _ = Describe("The policy records", func() {
 			return as("system:serviceaccount:kube-system:namespace-controller").Delete(ctx, index)
 		})
 		refuses(func() error { return as(managerUser).Delete(ctx, index) },
-			"the manager may delete only blobs. An index is deleted with its Session or MCPServer.")
+			"the manager may delete only blobs. An index is deleted with its Session, MCPServer or Secret.")
 		blob := stored(ctx, writer, newRecord("blob", v1alpha1.RecordTypeBlob))
 		Expect(as(managerUser).Delete(ctx, blob)).To(Succeed())
+	})
+
+	It("lets a user write no Record of a Secret, and the manager none without that Secret", func(ctx context.Context) {
+		record := newRecord("payments", v1alpha1.RecordTypeIndex)
+		record.Spec.Session, record.Spec.Secret = "", "wallet"
+		record.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "wallet", UID: "1"}}
+		accepts(creating(ctx, as(managerUser), record))
+		user, _ := newUser(ctx, newRole(ctx, everything))
+		refuses(creating(ctx, user, record), refusal)
+		record.OwnerReferences[0].Name = "other"
+		refuses(creating(ctx, as(managerUser), record),
+			"a Record must be owned by its Session, its MCPServer or its Secret.")
 	})
 
 	It("lets no Record be without its Session", func(ctx context.Context) {
@@ -164,7 +176,10 @@ var _ = Describe("The policy records", func() {
 		} {
 			orphan := newRecord("orphan", v1alpha1.RecordTypeBlob)
 			orphan.OwnerReferences = owners
-			refuses(creating(ctx, as(managerUser), orphan), "a Record must be owned by its Session or its MCPServer.")
+			refuses(
+				creating(ctx, as(managerUser), orphan),
+				"a Record must be owned by its Session, its MCPServer or its Secret.",
+			)
 		}
 	})
 })

@@ -10,6 +10,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
@@ -78,6 +80,13 @@ func bundledTurn(ctx context.Context, namespace string) played {
 	session := builder.Session("demo").In(namespace).Obj()
 	session.Spec.Capabilities = []v1alpha1.CapabilityReference{{Name: "research"}}
 	create(ctx, inner, outer, session)
+	// The Session does not wait for the status of its Capabilities, which is theirs to write.
+	for _, capability := range []*v1alpha1.Capability{inner, outer} {
+		Eventually(func(g Gomega) {
+			g.Expect(kit.Client.Get(ctx, client.ObjectKeyFromObject(capability), capability)).To(Succeed())
+			g.Expect(meta.IsStatusConditionTrue(capability.Status.Conditions, v1alpha1.ConditionReady)).To(BeTrue())
+		}).Should(Succeed())
+	}
 	Eventually(phaseOf(ctx, namespace, "demo")).Should(Equal(v1alpha1.SessionPhaseStarted))
 	p := played{namespace: namespace, before: len(requests.in(namespace))}
 	create(ctx, builder.Turn("demo-1").In(namespace).Obj())

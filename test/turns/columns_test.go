@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
+	"k8s.io/utils/ptr"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
@@ -48,7 +50,7 @@ var _ = Describe("The columns of kubectl get", func() {
 		}
 
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForApproval("pay"))
-		Eventually(look).ShouldNot(HaveKey("Session: Active Turn"))
+		Eventually(look).ShouldNot(Or(HaveKey("Session: Active Turn"), HaveKey("Schedule: Active")))
 		create(ctx, decision(ctx, namespace, "decision", "demo-1", "1-0", v1alpha1.DecisionApprove))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.HaveSucceeded())
 		Eventually(look).Should(BeEmpty(), "these columns printed a value for no object")
@@ -83,6 +85,18 @@ func withEveryColumn(ctx context.Context, s *site) string {
 		builder.JobTool("look", v1alpha1.SideEffectPure).In(namespace).Obj(),
 		builder.Harness("child").In(namespace).Parent("base").Obj(),
 		session, builder.Turn("demo-1").In(namespace).Obj(),
+		builder.Budget("all", "1000000").In(namespace).Tokens().Obj(),
+		builder.Budget("others", "1").In(namespace).Labelled("team", "other").Obj(),
+		scheduleOf(namespace, "weekly", func(spec *v1alpha1.ScheduleSpec) {
+			spec.Schedule, spec.TimeZone = "@weekly", "Europe/Berlin"
+		}),
+		scheduleOf(namespace, "off", func(spec *v1alpha1.ScheduleSpec) {
+			spec.Schedule, spec.Suspend = "@weekly", ptr.To(true)
+		}),
+		// Its Turn waits behind the first one.
+		scheduleOf(namespace, "once", func(spec *v1alpha1.ScheduleSpec) {
+			spec.At = ptr.To(metav1.NewTime(time.Now().Add(3 * time.Second).Truncate(time.Second)))
+		}),
 	)
 	return namespace
 }

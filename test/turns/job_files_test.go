@@ -27,10 +27,15 @@ func buildTool(class v1alpha1.SideEffect) *v1alpha1.Tool {
 // buildNamespace is a namespace with a Session that has a file /src/a, and a model that calls the tool.
 func buildNamespace(ctx context.Context, tool *v1alpha1.Tool, build ...v1alpha1.SimulatedToolCall) string {
 	GinkgoHelper()
+	large := strings.Repeat("x", 90_000)
 	script := fileScript(map[string][]v1alpha1.SimulatedToolCall{
 		"write": {fileCall("write_file", `{"path": "/src/a", "content": "source"}`)},
 		"build": build,
 		"read":  {fileCall("read_file", `{"path": "/bin/a"}`)},
+		"more": {
+			fileCall("write_file", `{"path": "/src/b", "content": "`+large+`"}`),
+			fileCall("write_file", `{"path": "/src/c", "content": "`+large+`"}`),
+		},
 	})
 	script.Response = builder.Fixed("Told: {{tool:build}}{{tool:read_file}}")
 	namespace := newNamespace(ctx, script, tool)
@@ -78,17 +83,6 @@ var _ = Describe("The files of a Job", func() {
 
 	It("that are too large keep the call from starting", func(ctx context.Context) {
 		namespace := buildNamespace(ctx, buildTool(v1alpha1.SideEffectAtMostOnce), builder.Call("build"))
-		large := `{"path": "/src/b", "content": "` + strings.Repeat("x", 90_000) + `"}`
-		var model v1alpha1.Model
-		Expect(
-			kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: modelIn(ctx, namespace)}, &model),
-		).To(Succeed())
-		model.Spec.Simulation.ToolCalls.Conditional = append(model.Spec.Simulation.ToolCalls.Conditional,
-			v1alpha1.SimulatedRule{Contains: "more", Sequence: []v1alpha1.SimulatedStep{{Calls: []v1alpha1.SimulatedToolCall{
-				fileCall("write_file", large),
-				fileCall("write_file", strings.Replace(large, "/src/b", "/src/c", 1)),
-			}}}})
-		Expect(kit.Client.Update(ctx, &model)).To(Succeed())
 		respond(ctx, namespace, "demo-2", "more")
 		respond(ctx, namespace, "demo-3", "build")
 		Expect(kit.Turn(ctx, namespace, "demo-3")()).To(capstantest.HaveToolCall(
@@ -98,12 +92,3 @@ var _ = Describe("The files of a Job", func() {
 		Expect(made.Items).To(BeEmpty())
 	})
 })
-
-// modelIn is the name of the Model of a namespace.
-func modelIn(ctx context.Context, namespace string) string {
-	GinkgoHelper()
-	var models v1alpha1.ModelList
-	Expect(kit.Client.List(ctx, &models, client.InNamespace(namespace))).To(Succeed())
-	Expect(models.Items).To(HaveLen(1))
-	return models.Items[0].Name
-}

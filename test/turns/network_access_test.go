@@ -120,7 +120,7 @@ var _ = Describe("A network access list", func() {
 		Expect(requests.in(namespace)).NotTo(ContainElement(jobWrite))
 	})
 
-	// Rules: CFG-05.
+	// Rules: CFG-05, CTX-05.
 	It("holds the requests of HTTP tools, and where they are redirected to", func(ctx context.Context) {
 		s := newSite(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/v1/away" {

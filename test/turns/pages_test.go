@@ -25,11 +25,11 @@ var fencedBlock = regexp.MustCompile("(?s)```([a-z]+)([^\n]*)\n(.*?)```")
 
 var _ = Describe("The commands of a page", func() {
 	It("docs/getting-started.md runs from top to bottom", SpecTimeout(pageLimit), func(ctx SpecContext) {
-		Expect(newPage().run(ctx, "getting-started.md")).To(BeNumerically(">", 7))
+		Expect(newPage(ctx).run(ctx, "getting-started.md")).To(BeNumerically(">", 7))
 	})
 
 	It("docs/second-day.md runs from top to bottom", SpecTimeout(pageLimit), func(ctx SpecContext) {
-		Expect(newPage().run(ctx, "second-day.md")).To(BeNumerically(">", 15))
+		Expect(newPage(ctx).run(ctx, "second-day.md")).To(BeNumerically(">", 15))
 	})
 })
 
@@ -39,18 +39,25 @@ type page struct {
 	environment []string
 }
 
-// newPage returns a shell whose kubectl speaks to the API server of the suite.
-func newPage() *page {
+// newPage returns a shell whose kubectl, with its plugin, speaks to the API server of the suite.
+func newPage(ctx context.Context) *page {
 	GinkgoHelper()
 	p := &page{folder: GinkgoT().TempDir()}
+	programs := GinkgoT().TempDir()
+	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(programs, "kubectl-capstan"),
+		"./cmd/kubectl-capstan")
+	build.Dir = root
+	built, err := build.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), string(built))
 	kubeconfig, err := os.ReadFile(server.Kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
 	own := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 	Expect(os.WriteFile(own, kubeconfig, 0o600)).To(Succeed())
 	repository, err := filepath.Abs(root)
 	Expect(err).NotTo(HaveOccurred())
+	path := []string{filepath.Dir(suite.KubectlPath()), programs, os.Getenv("PATH")}
 	p.environment = append(os.Environ(), "KUBECONFIG="+own, "CAPSTAN="+repository,
-		"PATH="+filepath.Dir(suite.KubectlPath())+string(os.PathListSeparator)+os.Getenv("PATH"))
+		"PATH="+strings.Join(path, string(os.PathListSeparator)))
 	return p
 }
 

@@ -111,7 +111,7 @@ var _ = Describe("The hooks of a Session", func() {
 		harness := &v1alpha1.Harness{}
 		harness.Namespace, harness.Name = namespace, "audited"
 		harness.Spec.Hooks = []v1alpha1.Hook{report(v1alpha1.HookEventSessionEnd, s)}
-		harness.Spec.Hooks[0].Webhook.Headers = []v1alpha1.HTTPHeader{{
+		harness.Spec.Hooks[0].Webhook.Headers = []v1alpha1.WebhookHeader{{
 			Name: "X-Token", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "audit", Key: "token"},
 		}}
 		create(ctx, harness)
@@ -140,7 +140,7 @@ var _ = Describe("The hooks of a Session", func() {
 		},
 		Entry("though the webhook fails", func(*v1alpha1.Hook) {}),
 		Entry("though the Secret of a header does not exist", func(h *v1alpha1.Hook) {
-			h.Webhook.Headers = []v1alpha1.HTTPHeader{{
+			h.Webhook.Headers = []v1alpha1.WebhookHeader{{
 				Name: "X-Token", SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "missing", Key: "token"},
 			}}
 		}),

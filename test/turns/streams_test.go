@@ -3,8 +3,11 @@ package turns_test
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -111,6 +114,7 @@ var _ = Describe("The event stream of a Session", Serial, Ordered, func() {
 				return pathLog{next, paths.mu, paths.all}
 			},
 			Streams: &capstantest.Streams{Listener: listener, Certificate: &certificate},
+			Jobs:    jobs.Run,
 		})
 		Expect(err).NotTo(HaveOccurred())
 		stop = sync.OnceFunc(func() { Expect(started.Stop()).To(Succeed()) })
@@ -291,7 +295,8 @@ var _ = Describe("The event stream of a Session", Serial, Ordered, func() {
 			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "address"},
 			Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:authenticated"}},
 		})
-		Expect(follows(dora, install)).To(Equal(want))
+		// The API server authorizes by the new rights a moment after they are written.
+		Eventually(func() ([]string, error) { return follows(dora, install) }).Should(Equal(want))
 
 		By("a ServiceAccount that may ask for a token of its own")
 		create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "asker"}})
@@ -325,6 +330,88 @@ var _ = Describe("The event stream of a Session", Serial, Ordered, func() {
 		Expect(kit.Client.Update(ctx, public)).To(Succeed())
 		_, err = follows(dora, install)
 		unreachable(err)
+	})
+
+	// writes are the requests of the manager that write to a namespace.
+	writes := func(namespace string) (all []string) {
+		paths.mu.Lock()
+		defer paths.mu.Unlock()
+		for _, request := range *paths.all {
+			if strings.Contains(request, "/"+namespace+"/") && !strings.HasPrefix(request, http.MethodGet+" ") {
+				all = append(all, request)
+			}
+		}
+		return all
+	}
+
+	// Rules: CTX-04, TOOL-11.
+	It("has what a tool writes to stderr while it runs, and costs no write", func(ctx context.Context) {
+		serve()
+		namespace := newNamespace(ctx, builder.Script("It is {{tool:work}}.", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
+		mayFollow(ctx, namespace, rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "eve"})
+		lines := make(chan string, 1)
+		jobs.In(namespace, func(call capstantest.Call) (stdout, stderr string, exit int) {
+			for line := "begin\n"; ; {
+				_, _ = io.WriteString(call.Stderr, line)
+				select {
+				case next, more := <-lines:
+					if !more {
+						return "12", "", 0
+					}
+					line = next
+				case <-call.Context.Done():
+					return "", "the test has failed", 1
+				}
+			}
+		})
+		create(ctx, builder.Session("demo").In(namespace).Obj(), builder.Turn("demo-1").In(namespace).Obj())
+
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		place.as = server.User("eve").Config()
+		client := &streamclient.Client{Endpoints: place}
+		const deltas = 20
+		var before []string
+		output, seen, completed, ended := "", 0, false, false
+		for e, err := range client.Follow(ctx, stream.Session{Namespace: namespace, Name: "demo"}, 0) {
+			Expect(err).NotTo(HaveOccurred())
+			switch e.Type {
+			case stream.TypeToolOutputDelta:
+				data, err := stream.Decode[stream.ToolOutputDelta](e)
+				Expect(err).NotTo(HaveOccurred())
+				Expect(completed).To(BeFalse(), "output comes before the result")
+				Expect(e.Live).To(BeTrue())
+				Expect(e.Turn.Name).To(Equal("demo-1"))
+				Expect(data.ToolCallID + " " + data.ToolName + " " + data.Stream).To(Equal("1-0 work stderr"))
+				Expect(data.Offset).To(BeEquivalentTo(len(output)))
+				output += data.Delta
+				switch seen++; {
+				case seen == 1:
+					before = writes(namespace)
+					fallthrough
+				case seen < deltas:
+					lines <- fmt.Sprintf("line %d \x1b[2J\xff\n", seen)
+				case seen == deltas:
+					Expect(writes(namespace)).To(Equal(before))
+					close(lines)
+				}
+			case stream.TypeToolCompleted:
+				completed = true
+			case stream.TypeSessionIdled:
+				ended = true
+			}
+			if ended {
+				break
+			}
+		}
+		Expect(output).To(HavePrefix("begin\nline 1 \x1b[2J\uFFFD\nline 2"))
+		Expect(output).To(HaveSuffix("line 19 \x1b[2J\uFFFD\n"))
+		Expect(before).NotTo(BeEmpty())
+		Expect(answered(ctx, namespace).Status.Output).To(Equal("It is 12."))
+		journal, err := json.Marshal(journalOf(ctx, namespace))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(string(journal)).NotTo(ContainSubstring("line 1"))
 	})
 
 	// Rules: LLM-04.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/trace"
 	exporter "github.com/capstan-dev/capstan/internal/runtime/trace/otlp"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
@@ -117,7 +118,8 @@ var _ = Describe("The trace of a Turn", Serial, Ordered, func() {
 		Expect(spans["reason"]).To(HaveLen(3))
 		Expect(spans["act"]).To(HaveLen(2))
 		Expect(spans["chat simulated"]).To(HaveLen(3))
-		Expect(spans["chat simulated"][0].Attributes).To(HaveKey("gen_ai.usage.input_tokens"))
+		Expect(spans["chat simulated"]).To(HaveEach(HaveField("Attributes", And(
+			HaveKey("gen_ai.usage.input_tokens"), HaveKey("gen_ai.response.time_to_first_chunk")))))
 		Expect(spans["execute_tool work"]).To(HaveLen(2))
 		Expect(spans["execute_tool ask"]).To(HaveLen(2))
 		for _, all := range spans {
@@ -156,6 +158,88 @@ var _ = Describe("The trace of a Turn", Serial, Ordered, func() {
 		kit = another()
 		_, spans := tree(received, traceOf(turn), "", 3)
 		Expect(spans).To(And(HaveKey("invoke_agent base"), HaveKey("reason"), HaveKey("chat simulated")))
+	})
+
+	It("is one tree although the Turn was deleted while its second step ran", func(ctx context.Context) {
+		exportTo(ctx, received)
+		kit = another()
+		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectAtMostOnce).Obj())
+		started := make(chan string, 1)
+		jobs.In(namespace, func(c capstantest.Call) (string, string, int) {
+			started <- c.ID
+			<-c.Context.Done()
+			return "", "", 137
+		})
+		const own = "4bf92f3577b34da6a3ce929d0e0e4736"
+		turn := builder.Turn("demo-1").In(namespace).Obj()
+		turn.Spec.TraceParent = "00-" + own + "-" + span + "-01"
+		create(ctx, builder.Session("demo").In(namespace).Obj(), turn)
+		Eventually(started).Should(Receive())
+		Expect(kit.Client.Delete(ctx, turn)).To(Succeed())
+		root, spans := tree(received, own, span, 5)
+		Expect(root.Name).To(Equal("invoke_agent base"))
+		Expect(root.Attributes).To(HaveKeyWithValue("capstan.turn.uid", string(turn.UID)))
+		Expect(root.Attributes).To(HaveKeyWithValue("capstan.turn.phase", "Cancelled"))
+		Expect(slices.Sorted(maps.Keys(spans))).To(Equal([]string{
+			"act", "chat simulated", "execute_tool work", "invoke_agent base", "reason",
+		}))
+		Expect(spans["execute_tool work"][0].Attributes).To(HaveKeyWithValue("error.type", "interrupted"))
+	})
+
+	It("has the hooks of the Turn, also of one that was deleted", func(ctx context.Context) {
+		exportTo(ctx, received)
+		kit = another()
+		namespace := newNamespace(ctx, builder.Script("done", builder.Calls("work")),
+			builder.JobTool("work", v1alpha1.SideEffectPure).Obj())
+		session := builder.Session("demo").In(namespace).Obj()
+		for name, at := range map[string]v1alpha1.HookEvent{
+			"first": v1alpha1.HookEventUserPromptSubmit, "before": v1alpha1.HookEventPreToolUse,
+			"after": v1alpha1.HookEventPostToolUse, "last": v1alpha1.HookEventTurnEnd,
+		} {
+			session.Spec.Hooks = append(session.Spec.Hooks, v1alpha1.Hook{
+				Name: name, Event: at, CEL: &v1alpha1.CELHook{Expression: "true"},
+			})
+		}
+		create(ctx, session, builder.Turn("demo-1").In(namespace).Obj())
+		turn := answered(ctx, namespace)
+		hooks := func(of *v1alpha1.Turn) func() map[string]otlp.Span {
+			return func() map[string]otlp.Span {
+				found := map[string]otlp.Span{}
+				for _, s := range received.Spans(traceOf(of)) {
+					if name, ok := strings.CutPrefix(s.Name, "hook session:"); ok {
+						found[name] = s
+					}
+				}
+				return found
+			}
+		}
+		Eventually(hooks(turn)).Should(HaveLen(4))
+		Eventually(func() []otlp.Span { return received.Spans(traceOf(turn)) }).Should(HaveLen(11))
+		call := HaveKeyWithValue("gen_ai.tool.call.id", "1-0")
+		for name, s := range hooks(turn)() {
+			Expect(s.Parent).To(Equal(event.TurnSpan(turn.UID)))
+			Expect(s.Times).To(Equal(1), name)
+			Expect(s.Attributes).To(HaveKeyWithValue("capstan.hook.decision", "allow"))
+			if name == "before" || name == "after" {
+				Expect(s.Attributes).To(call)
+			} else {
+				Expect(s.Attributes).NotTo(call)
+			}
+		}
+
+		started := make(chan string, 1)
+		jobs.In(namespace, func(c capstantest.Call) (string, string, int) {
+			started <- c.ID
+			<-c.Context.Done()
+			return "", "", 137
+		})
+		gone := builder.Turn("demo-2").In(namespace).Obj()
+		create(ctx, gone)
+		Eventually(started).Should(Receive())
+		Expect(kit.Client.Delete(ctx, gone)).To(Succeed())
+		Eventually(hooks(gone)).Should(And(HaveKey("first"), HaveKey("before"), HaveKey("last"), Not(HaveKey("after"))))
+		Expect(hooks(gone)()["last"].Parent).To(Equal(event.TurnSpan(gone.UID)))
 	})
 
 	It("has the spans of its sub-agents, and errors by their class", func(ctx context.Context) {

@@ -22,7 +22,8 @@ const (
 	serverIdentity = "spec rule the identity AgentToken sets the header Authorization. Leave it out of headers."
 	serverOwn      = "spec.headers[].name rule this header is set by the runtime, or says how the request is sent. " +
 		"Leave it out."
-	serverEither   = "spec.headers[] rule exactly one of value and secretKeyRef must be set."
+	serverEither = "spec.headers[] rule exactly one of value, secretKeyRef and connection must be set, but that " +
+		"connection may have a secretKeyRef beside it."
 	serverApproval = "spec.tools[] rule approvalTimeout is for tools with the policy RequiresApproval."
 	serverApprove  = "spec.tools[].approvalTimeout rule approvalTimeout must be between 1s and 8760h."
 )
@@ -52,6 +53,24 @@ var serverCases = []ruleCase{
 	{
 		rule: "spec.identity enum", accepted: served(`identity: AgentToken`), rejected: served(`identity: Token`),
 		message: "spec.identity: Unsupported value",
+	},
+	{
+		rule:     "spec.headers[].connection required provider",
+		accepted: served(`headers: [{name: A, connection: {provider: github}}]`),
+		rejected: served(`headers: [{name: A, connection: {}}]`),
+		message:  "spec.headers[0].connection.provider: Required value",
+	},
+	{
+		rule:     "spec.headers[].connection.provider pattern",
+		accepted: served(`headers: [{name: A, connection: {provider: a.b_c-1}}]`),
+		rejected: served(`headers: [{name: A, connection: {provider: Github}}]`),
+		message:  "spec.headers[0].connection.provider in body should match",
+	},
+	{
+		rule:     "spec.headers[].connection.scheme pattern",
+		accepted: served(`headers: [{name: A, connection: {provider: github, scheme: Bearer}}]`),
+		rejected: served(`headers: [{name: A, connection: {provider: github, scheme: "Bearer x"}}]`),
+		message:  "spec.headers[0].connection.scheme in body should match",
 	},
 	{
 		rule:     "spec.headers[] required name",

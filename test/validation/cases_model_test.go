@@ -162,12 +162,22 @@ var modelCases = []ruleCase{
 		rejected: realModelWith(`baseURL: "https://user:password@models.example.org"`),
 	},
 	{
-		rule:     "spec.baseURL rule baseURL must not have a query or a fragment.",
+		rule:     "spec.baseURL rule " + noQuery,
 		accepted: realModelWith(`baseURL: "https://models.example.org/v1/"`),
 		rejected: realModelWith(`baseURL: "https://models.example.org/v1?key=x"`),
 	},
 	{
-		rule:     "spec.baseURL rule baseURL must not have a query or a fragment.",
+		rule:     "spec.baseURL rule " + noQuery,
+		accepted: openAIModelWith(`baseURL: "https://models.example.org/v1?api-version=2024-10-21"`),
+		rejected: openAIModelWith(`baseURL: "https://models.example.org/v1?api-version=2024-10-21&key=x"`),
+	},
+	{
+		rule:     "spec rule a query of baseURL is for provider OpenAI: leave it out.",
+		accepted: openAIModelWith(`baseURL: "https://models.example.org/v1?api-version=preview"`),
+		rejected: realModelWith(`baseURL: "https://models.example.org/v1?api-version=preview"`),
+	},
+	{
+		rule:     "spec.baseURL rule " + noQuery,
 		accepted: realModelWith(`baseURL: "https://models.example.org/v1/"`),
 		rejected: realModelWith(`baseURL: "https://models.example.org/v1#x"`),
 	},
@@ -220,6 +230,11 @@ func realModelWith(field string) string {
 		spec += "secretKeyRef: {name: anthropic, key: api-key}, "
 	}
 	return spec + field + "}"
+}
+
+// openAIModelWith is a Model of provider OpenAI with a further field.
+func openAIModelWith(field string) string {
+	return strings.Replace(realModelWith(field), "provider: Anthropic", "provider: OpenAI", 1)
 }
 
 // decimalCases are what a parameter that is a decimal takes up to a limit.
@@ -368,6 +383,8 @@ var simulationCases = []ruleCase{
 			`arguments: {}, rawArguments: ""}]}]}]}}}`,
 	},
 }
+
+const noQuery = "baseURL must not have a fragment, or a query other than api-version."
 
 const needsKey = "spec rule this provider needs secretKeyRef: the Secret and key that hold the API key. Only " +
 	"provider OpenAI with a baseURL or a serviceRef works without, with servers that need no key."

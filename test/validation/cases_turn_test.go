@@ -345,6 +345,18 @@ var toolResultCases = []ruleCase{
 		rejected: `spec: {turnRef: {uid: ""}, result: null, decision: Approve, callDigest: ` + digest + `, submittedBy: ann}`,
 	},
 	{
+		rule: "spec rule reason is for the decision Reject.",
+		accepted: `spec: {turnRef: {uid: u}, result: null, decision: Reject, reason: Too dear, callDigest: ` + digest +
+			`, submittedBy: ann}`,
+		rejected: `spec: {turnRef: {uid: u}, result: null, decision: Approve, reason: Too dear, callDigest: ` + digest +
+			`, submittedBy: ann}`,
+	},
+	{
+		rule:     "spec rule reason is for the decision Reject.",
+		accepted: unchanged,
+		rejected: `spec: {reason: Too dear}`,
+	},
+	{
 		rule:     "spec rule turnSubmittedBy is for decisions.",
 		accepted: unchanged,
 		rejected: `spec: {turnSubmittedBy: ann}`,

@@ -49,7 +49,7 @@ var _ = Describe("Defaults", func() {
 				Expect(createDryRun(ctx, object)).To(Succeed())
 				value, found := lookup(object.Object, segments(path))
 				Expect(found).To(BeTrue(), "the default must be visible in the object")
-				Expect(fmt.Sprintf("%q", value)).To(Equal(string(schema.Default.Raw)))
+				Expect(json.Marshal(value)).To(MatchJSON(schema.Default.Raw))
 			})
 		})
 	}
@@ -159,6 +159,10 @@ func text(c constraint, length int) string {
 		return strings.Repeat("0", length-2) + "5s"
 	case c.path == "spec.refreshInterval", c.path == "spec.probe.interval":
 		return strings.Repeat("0", length-2) + "5m"
+	case c.path == "spec.schedule":
+		return "0 9 * * " + strings.Repeat("1", length-len("0 9 * * "))
+	case c.schema.Format == formatTime:
+		return "2031-01-02T03:04:05." + strings.Repeat("0", length-len("2031-01-02T03:04:05.Z")) + "Z"
 	case c.path == "spec.parameters.temperature", c.path == "spec.parameters.topP":
 		return "0." + strings.Repeat("1", length-len("0."))
 	case strings.HasSuffix(c.path, "PerMillionTokens"):
@@ -167,6 +171,14 @@ func text(c constraint, length int) string {
 		return strings.Repeat("X", length)
 	case c.path == "spec.http.url", c.path == "spec.baseURL":
 		return "https://example.org/" + strings.Repeat("x", length-len("https://example.org/"))
+	case c.path == "spec.limit", c.path == "spec.softLimit", strings.HasPrefix(c.path, "spec.http.payment.maxAmount"):
+		return strings.Repeat("1", max(length-len(".111111"), 0)) + ".111111"[max(len(".111111")-length, 0):]
+	case c.path == "spec.http.payment.payees[]":
+		return "0x" + strings.Repeat("1", length-len("0x"))
+	case c.kind == "Budget" && c.path == "spec.timeZone":
+		return "America/Argentina/ComodRivadavia"[:length]
+	case strings.HasSuffix(c.path, "sessionSelector.matchExpressions[].key") && length > 63:
+		return strings.Repeat("x", length-len("/")-63) + "/" + strings.Repeat("x", 63)
 	case c.path == "spec.callID":
 		return "1234567890-1234"
 	case c.path == "spec.traceParent":
@@ -196,6 +208,9 @@ func items(c constraint, current any, length int) []any {
 		item := runtime.DeepCopyJSONValue(first)
 		if c.schema.XListType != nil && *c.schema.XListType == "set" {
 			item = fmt.Sprintf("item_%d", i)
+			if c.path == "spec.http.payment.payees" {
+				item = fmt.Sprintf("0x%040d", i)
+			}
 		}
 		for _, key := range c.schema.XListMapKeys {
 			item.(map[string]any)[key] = fmt.Sprintf("item%d", i)

@@ -42,10 +42,12 @@ func smallest(kind string) *unstructured.Unstructured {
 
 var smallestSpecs = map[string]string{
 	"Agent":      `{}`,
+	"Budget":     `{sessionSelector: {}, unit: Currency, currency: USD, limit: "5"}`,
 	"Capability": `{}`,
 	"Harness":    `{}`,
 	"MCPServer":  `{url: "https://example.org/mcp"}`,
 	"Model":      `{provider: Simulated, simulation: {}}`,
+	"Schedule":   `{schedule: "0 9 * * *", sessionRef: {name: demo}, turn: {input: Hello}}`,
 	"Session":    `{harnessRef: {name: base}}`,
 	"Tool":       `{description: Counts words., client: {}}`,
 	"ToolResult": `{turnRef: {name: demo-1}, callID: 1-0, result: done}`,

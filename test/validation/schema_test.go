@@ -15,7 +15,7 @@ type jsonSchema = apiextensionsv1.JSONSchemaProps
 
 // userKinds are the kinds that people and pipelines write.
 var userKinds = []string{
-	"Agent", "Capability", "Harness", "MCPServer", "Model", "Session", "Tool", "ToolResult",
+	"Agent", "Budget", "Capability", "Harness", "MCPServer", "Model", "Schedule", "Session", "Tool", "ToolResult",
 	"Turn",
 }
 
@@ -32,6 +32,7 @@ const (
 	keywordMaxProperties = "maxProperties"
 	keywordUniqueKeys    = "uniqueKeys"
 
+	keywordFormat   = "format"
 	keywordEnum     = "enum"
 	keywordPattern  = "pattern"
 	keywordRequired = "required"
@@ -42,6 +43,9 @@ var mechanicalKeywords = []string{
 	keywordType, keywordMaxLength, keywordMinLength, keywordMaximum, keywordMinimum,
 	keywordMaxItems, keywordMinItems, keywordMaxProperties, keywordUniqueKeys,
 }
+
+// formatTime is the format of a point in time.
+const formatTime = "date-time"
 
 // constraint is one thing that a schema demands of an object.
 type constraint struct {
@@ -119,6 +123,7 @@ func constraintsOf(kind string) []constraint {
 			}
 		}
 		add(path != "" && (schema.Type != "" || schema.XIntOrString), keywordType, "")
+		add(schema.Format == formatTime, keywordFormat, "")
 		add(schema.MaxLength != nil, keywordMaxLength, "")
 		add(schema.MinLength != nil, keywordMinLength, "")
 		add(schema.Maximum != nil, keywordMaximum, "")
@@ -157,7 +162,7 @@ func unknownKeywords(schema jsonSchema) string {
 	note(len(schema.AnyOf) > 0 && !schema.XIntOrString, "anyOf")
 	note(schema.Not != nil, "not")
 	note(schema.XEmbeddedResource, "x-kubernetes-embedded-resource")
-	note(schema.Format != "" && schema.Format != "int32" && schema.Format != "int64", "format "+schema.Format)
+	note(!slices.Contains([]string{"", "int32", "int64", formatTime}, schema.Format), "format "+schema.Format)
 	for _, rule := range schema.XValidations {
 		note(rule.Message == "", "a rule without a message")
 		note(rule.MessageExpression != "", "messageExpression")

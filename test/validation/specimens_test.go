@@ -34,7 +34,10 @@ func specimensOf(kind string) []specimen {
 	return found
 }
 
-var specimens = []specimen{
+// specimens are those of all kinds that users write.
+var specimens = slices.Concat(commonSpecimens, scheduleSpecimens, budgetSpecimens)
+
+var commonSpecimens = []specimen{
 	{kind: "Harness", name: "complete", spec: `
   parentRef: {name: root}
   systemPrompt: You answer briefly.
@@ -65,6 +68,15 @@ var specimens = []specimen{
     blocked: [inside.example.com]
     exemptTools: [{name: word-count}]
   lifecycle: Archived
+`},
+	{kind: "Turn", name: "ticked", spec: `
+  sessionRef: {name: demo}
+  input: Hello
+  origin:
+    type: Schedule
+    schedule:
+      schedule: {name: nightly, uid: 7d0e2f1c-0000-4000-8000-000000000003}
+      tick: "2031-01-02T03:04:00Z"
 `},
 	{kind: "Session", name: "complete", spec: `
   harnessRef: {name: base}
@@ -97,6 +109,14 @@ var specimens = []specimen{
   hints: {setup_connection: true, screen: {width: 80}, note: kind}
   journalLimit: 32Mi
   turnTTL: 1h0m0s
+`},
+	{kind: "Session", name: "ticked", spec: `
+  harnessRef: {name: base}
+  origin:
+    type: Schedule
+    schedule:
+      schedule: {name: nightly, uid: 7d0e2f1c-0000-4000-8000-000000000003}
+      tick: "2031-01-02T03:04:00Z"
 `},
 	{kind: "Turn", name: "complete", spec: `
   sessionRef: {name: demo}
@@ -191,6 +211,7 @@ var specimens = []specimen{
 	{kind: "Model", name: "real", spec: `
   provider: Anthropic
   model: claude-sonnet-5-5
+  contextWindow: 200000
   baseURL: https://models.example.org/anthropic
   secretKeyRef: {name: anthropic, key: api-key}
   parameters:
@@ -304,7 +325,9 @@ var specimens = []specimen{
 	{kind: "MCPServer", name: "github", spec: `
   url: https://mcp.example.org/github
   headers:
-  - {name: Authorization, secretKeyRef: {name: github, key: authorization}}
+  - name: Authorization
+    connection: {provider: github, scheme: Bearer}
+    secretKeyRef: {name: github, key: authorization}
   timeout: 1m0s
   refreshInterval: 1h0m0s
   toolFilter: {include: [issue_*], exclude: [issue_delete]}
@@ -392,6 +415,30 @@ var specimens = []specimen{
     method: POST
     timeout: 10s
 `},
+	{kind: "Tool", name: "http-connection", spec: `
+  description: Lists the issues.
+  http:
+    url: https://api.example.org/v1/issues
+    method: GET
+    headers:
+    - {name: Authorization, connection: {provider: github, scheme: Bearer}}
+    timeout: 30s
+`},
+	{kind: "Tool", name: "http-paid", spec: `
+  description: Returns the rating of a company.
+  http:
+    url: https://api.example.org/v1/ratings
+    method: GET
+    timeout: 30s
+    payment:
+      rail: X402Base
+      network: BaseSepolia
+      walletRef: {name: wallet, key: key}
+      maxAmount: "0.05"
+      maxAmountPerTurn: "0.5"
+      maxAmountPerSession: "5"
+      payees: ["0x209693Bc6afc0C5328bA36FaF03C514EF312287C"]
+`},
 	{kind: "Tool", name: "http-secret", spec: `
   description: Books a room.
   http:
@@ -430,6 +477,14 @@ var specimens = []specimen{
   callDigest: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
   decision: Approve
   turnSubmittedBy: bob@example.org
+  submittedBy: ann@example.org
+`},
+	{kind: "ToolResult", name: "rejection", spec: `
+  turnRef: {name: demo-1, uid: 0b5f7a9c-2d35-4c0f-8a1e-5f3f6f0a1c11}
+  callID: 1-0
+  callDigest: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
+  decision: Reject
+  reason: It is too dear.
   submittedBy: ann@example.org
 `},
 }

@@ -33,15 +33,17 @@ const unchanged = `{}`
 
 var casesByKind = map[string][]ruleCase{
 	"Agent":      agentCases,
+	"Budget":     budgetCases,
 	"Capability": slices.Concat(capabilityCases, blueprintCases),
 	"Harness":    harnessCases,
 	"MCPServer":  slices.Concat(serverCases, serverEndpointCases),
 	"Model":      slices.Concat(modelCases, modelEndpointCases, parameterCases, priceCases, simulationCases),
-	"Session":    slices.Concat(sessionCases, blueprintSessionCases, originCases()),
-	"Tool": slices.Concat(toolCases, jobCases, httpCases, httpEndpointCases, agentToolCases,
+	"Schedule":   scheduleCases(),
+	"Session":    slices.Concat(sessionCases, blueprintSessionCases, originCases(), scheduleOriginCases()),
+	"Tool": slices.Concat(toolCases, jobCases, httpCases, httpEndpointCases, paymentCases, agentToolCases,
 		blueprintReferenceCases("agent.", "client: null, agent: {", "}")),
 	"ToolResult": toolResultCases,
-	"Turn":       slices.Concat(turnCases, messageCases, originCases(), taskOriginCases()),
+	"Turn":       slices.Concat(turnCases, messageCases, originCases(), taskOriginCases(), scheduleOriginCases()),
 }
 
 var _ = Describe("Rules", func() {
