@@ -35,9 +35,11 @@ suites = $$(go list ./test/... | grep -v /test/e2e | grep -v -E '$(measured)' ||
 # detector makes them several times slower, and the tests of the packages themselves run under it.
 measured = /test/(attacks|crash|perf|turns|validation)(/|$$)
 measured_suites = $$(go list ./test/... | grep -v -E '/test/(e2e|crash|turns)' | grep -E '$(measured)' || true) $(conformance)
-# The conformance suites of the journal and of records on an API server: several times slower under the race detector.
-conformance = ./internal/runtime/journal/kubernetes/... ./internal/runtime/record/kubernetes/...
-units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|(journal|record)/kubernetes)(/|$$)' | grep -v -E '$(single)')
+# The conformance suites of the journal and of records on an API server, and on PostgreSQL: several times slower under
+# the race detector.
+conformance = ./internal/runtime/journal/kubernetes/... ./internal/runtime/record/kubernetes/... \
+	./internal/runtime/journal/postgres/... ./internal/runtime/record/postgres/...
+units = $$(go list ./... | grep -v -E '/(test|hack|cmd/launcher|(journal|record)/(kubernetes|postgres))(/|$$)' | grep -v -E '$(single)')
 # The tests of the drivers and of the in-memory journal decode megabytes in a single thread: twenty times slower under
 # the race detector. The packages that use them from many threads are tested under it. Some tests measure the
 # memory of processes, to which the detector adds more than their limit.
@@ -50,8 +52,6 @@ sized_units = ./capstantest/inprocess ./internal/controller/turn ./internal/runt
 # Records is measured without the race detector, beside their other tests, which run under both.
 plain_units = ./cmd/launcher/... ./hack/... ./test/e2e ./internal/runtime/record $$(go list ./internal/... | grep -E '$(single)')
 with_assets = KUBEBUILDER_ASSETS="$$($(CLUSTER) assets)"
-# Builds run in parallel with the tests, at a lower priority, because suites mostly wait.
-idly = nice -n 19 $$(command -v ionice >/dev/null && echo ionice -c 3)
 kubectl = "$${KUBECTL:-$$(command -v kubectl || echo "$$($(CLUSTER) assets)/kubectl")}"
 
 ##@ Help
@@ -109,18 +109,17 @@ lint: ## Run the linters of .golangci.yml.
 
 ##@ Tests
 
+# Not written as $(MAKE) where it is an argument: make -n runs each line that has it.
+submake := $(MAKE)
+# What needs no quiet machine runs beside what mostly waits: the linters and the build of the cluster's programs beside
+# the suites, and the tests of packages beside the specs that have the cluster to themselves.
 .PHONY: test
 test: ## Run everything: generated files, linters, unit tests, suites with an API server, a real cluster.
 	@$(MAKE) check-generated
-	@$(MAKE) lint
 	@$(MAKE) envtest
-	@set -m; log=$$(mktemp); $(idly) $(CLUSTER) build >"$$log" 2>&1 & building=$$!; set +m; \
-		trap 'kill -- -$$building 2>/dev/null || true; rm -f "$$log"' EXIT; \
-		echo "==> building the programs of a cluster in parallel with the tests, unless they exist"; \
-		$(MAKE) test-unit; \
-		$(MAKE) test-examples; \
-		wait $$building || { cat "$$log"; exit 1; }
-	@$(MAKE) test-e2e
+	@hack/beside.sh --nice 10 '$(submake) lint && $(CLUSTER) build' '$(submake) test-suites'
+	@hack/e2e.sh --part shared
+	@hack/beside.sh --nice 10 '$(submake) test-packages test-examples' 'hack/e2e.sh --no-deploy --part alone'
 	@$(MAKE) test-install
 	@echo "==> all tests passed"
 
@@ -129,14 +128,24 @@ envtest: ## Build etcd, kube-apiserver and kubectl for the suites (takes minutes
 	@echo "==> building the control plane for tests, unless it exists"
 	@$(CLUSTER) build --only envtest
 
+.PHONY: postgres
+postgres:
+	@hack/postgres.sh
+
 .PHONY: test-unit
-test-unit: envtest ## Run the unit tests and the suites that need only an API server. Needs no root.
+test-unit: test-packages test-suites ## Run the unit tests and the suites that need only an API server. Needs no root.
+
+.PHONY: test-packages
+test-packages: envtest postgres ## Run the unit tests.
 	@if [ -z "$(RACE)" ]; then echo "==> no C compiler: the race detector is off"; fi
 	@echo "==> unit tests"
 	@$(with_assets) go test $(RACE) -skip '$(sized)' -shuffle=on -timeout 15m $(units)
 	@CGO_ENABLED=0 go test -run '$(sized)' -shuffle=on -timeout 15m $(sized_units)
 	@$(with_assets) CGO_ENABLED=0 go test -shuffle=on -timeout 15m $(plain_units)
 	@for module in $(modules); do $(with_assets) CGO_ENABLED=0 go -C $$module test -timeout 15m ./...; done
+
+.PHONY: test-suites
+test-suites: envtest postgres ## Run the suites that need only an API server.
 	@suites="$(suites)"; if [ -n "$$suites" ]; then \
 		echo "==> suites with an API server"; \
 		$(with_assets) go test $(RACE) -count=1 -p 2 -timeout 20m $$suites; \
@@ -152,12 +161,12 @@ attacks: ## Make the attempts to escape, and write their table (docs/attacks.md)
 
 # Not in parallel with the suite of Turns, which uses all CPUs: these suites measure time.
 .PHONY: test-measured
-test-measured: envtest
-	@echo "==> validation of the API, the journal and records on an API server, and measurements"
+test-measured: envtest postgres
+	@echo "==> validation of the API, the journal and records on an API server and on PostgreSQL, and measurements"
 	@$(with_assets) CGO_ENABLED=0 go test -count=1 -p 2 -timeout 20m $(measured_suites)
 
 .PHONY: test-turns
-test-turns: envtest ## Run the suite of Turns, in TURNS_PROCS (4) processes.
+test-turns: envtest postgres ## Run the suite of Turns, in TURNS_PROCS (4) processes.
 	@echo "==> Turns"
 	@$(with_assets) CGO_ENABLED=0 $(GINKGO) run --procs=$(TURNS_PROCS) --timeout=20m ./test/turns
 
@@ -165,12 +174,12 @@ test-turns: envtest ## Run the suite of Turns, in TURNS_PROCS (4) processes.
 faults = $(with_assets) CGO_ENABLED=0 go test -count=1 -v
 
 .PHONY: test-faults
-test-faults: envtest ## Run a sample of the fault suite. FAULT_SEED and FAULT_CELLS select the sample, FAULT_FOCUS filters by a regular expression.
+test-faults: envtest postgres ## Run a sample of the fault suite. FAULT_SEED and FAULT_CELLS select the sample, FAULT_FOCUS filters by a regular expression.
 	@echo "==> faults: a sample"
 	@$(faults) -timeout 20m ./test/crash
 
 .PHONY: test-exhaustive
-test-exhaustive: envtest ## Run the whole fault suite (hours).
+test-exhaustive: envtest postgres ## Run the whole fault suite (hours).
 	@echo "==> faults: all of them"
 	@FAULT_CELLS=0 $(faults) -timeout 12h ./test/crash
 
@@ -184,11 +193,17 @@ test-e2e: ## Run the tests on a real cluster, and start one if needed (takes min
 	@echo "==> tests on a real cluster"
 	@hack/e2e.sh
 
-# The commit before must be in the clone. INSTALL_PLATFORMS=linux/amd64 builds the images for one platform only.
+# The version before is built of INSTALL_BEFORE, by default the commit before. The images are for this machine's platform,
+# which the cluster has; INSTALL_PLATFORMS=linux/amd64,linux/arm64 builds them for both.
 .PHONY: test-install
 test-install: ## Install, upgrade, roll back and uninstall releases on a real cluster, with INSTALL_TURNS (6) Turns running.
 	@echo "==> installs on a real cluster"
 	@hack/install-test.sh $(if $(INSTALL_TURNS),--turns "$(INSTALL_TURNS)")
+
+.PHONY: test-install-exhaustive
+test-install-exhaustive: ## The same with 50 Turns, images for two platforms, the plugin for six, and README's commands (many minutes).
+	@echo "==> installs on a real cluster, all of them"
+	@hack/install-test.sh --exhaustive
 
 .PHONY: test-load
 test-load: ## Run the specs under load on a real cluster (many minutes). LOAD_FOCUS selects specs by a regular expression.
@@ -204,6 +219,10 @@ bench: ## Run the benchmarks.
 	@echo "==> benchmarks"
 	@packages=$$(grep -rlE --include='*_test.go' '^func Benchmark' $$(go list -f '{{.Dir}}' ./...) | xargs -r -n1 dirname | sort -u); \
 		if [ -z "$$packages" ]; then echo "no benchmarks"; else $(with_assets) go test -run '^$$' -bench . -benchmem $$packages; fi
+
+.PHONY: bench-terminal
+bench-terminal: envtest ## Measure how long a word takes from a model server to the terminal of a user who chats.
+	@$(with_assets) CGO_ENABLED=0 go test -run '^$$' -bench Terminal -benchtime 5x ./test/perf
 
 ##@ A cluster on this machine
 
@@ -221,7 +240,7 @@ images: ## Build the images as tarballs, without a container engine. IMAGES sele
 	@$(CLUSTER) images $(IMAGES)
 
 .PHONY: demo
-demo: ## Bring up a cluster, deploy Capstan and run a first Turn.
+demo: ## Bring up a cluster, deploy Capstan, run a first Turn, and chat.
 	@hack/demo.sh
 
 .PHONY: demo-down

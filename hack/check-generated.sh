@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Regenerates every generated file, and fails if one of them was stale.
+# Regenerates every generated file, and fails if one of them was stale, or if git has build output.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,6 +23,12 @@ for path in "${generated[@]}"; do
 done
 # Generated files that were never added to git would be missing in every other clone.
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+  # A binary that go build left in the work tree would be in every clone for good.
+  binaries=$(git ls-files -z | LC_ALL=C xargs -0 grep -laP '\A\x7fELF' || true)
+  if [[ -n $binaries ]]; then
+    echo "build output in git: $binaries" >&2
+    stale=1
+  fi
   untracked=$(git ls-files --others --exclude-standard -- "${generated[@]}")
   if [[ -n $untracked && -n ${CI:-} ]]; then
     echo "not in git: $untracked" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demo: brings up a Kubernetes cluster, deploys the manager and runs one Turn, whose tools run in containers. Exits
-# with 0 only if the Turn succeeded. DEMO_YES=1 answers the question whether it may use the cluster of KUBECONFIG.
+# The demo: brings up a Kubernetes cluster, deploys the manager, runs one Turn, whose tools run in containers, and ends
+# with a chat. Exits with 0 only if both Turns succeeded. DEMO_YES=1 answers the question whether it may use the cluster of KUBECONFIG.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -52,12 +52,23 @@ fi
 say "the response:"
 printf '\n%s\n\n' "$(kube -n "$namespace" get turn "$turn" -o jsonpath='{.status.output}')"
 kube -n "$namespace" get turns,sessions,models,tools
+
+say "building kubectl-capstan, the plugin of kubectl"
+build_plugin
+kube -n "$namespace" apply --server-side -f "$repo/hack/demo/chat.yaml" | sed 's/^/        /'
+chat "$namespace" chat "Hello! What is this chat?"
+turn=$(kube -n "$namespace" get turns --sort-by=.metadata.creationTimestamp -o jsonpath='{.items[-1:].metadata.name}')
+kube -n "$namespace" wait --for=condition=Succeeded "turn/$turn" --timeout=60s --request-timeout=0 >/dev/null
+
 cat <<TEXT
 
 Next steps:
   export KUBECONFIG=$KUBECONFIG
   alias kubectl=$kubectl_bin
-  kubectl -n $namespace get turn $turn -o yaml          # the plan, the calls, the conditions
+  export PATH=$plugin_folder:\$PATH
+  kubectl capstan -n $namespace chat chat                 # talk yourself; Ctrl-D ends the chat
+  kubectl capstan -n $namespace log $session                  # the conversation about the trip
+  kubectl -n $namespace get turn trip-1 -o yaml          # the plan, the calls, the conditions
   kubectl -n $namespace get journalentries              # the journal, with one entry for each closed step
   kubectl -n $namespace get jobs,pods                   # the tool containers
   kubectl explain turn.spec

@@ -10,6 +10,7 @@ usage: hack/e2e.sh [options] [-- options of ginkgo]
   --kubeconfig FILE    use this cluster instead of a local one; its nodes must have the images capstan.dev/*:dev
   --procs N            the number of specs that run at the same time (default: 3)
   --focus REGEXP       run only the specs whose name matches
+  --part PART          run only the specs that run side by side (shared), or those that run one at a time (alone)
   --load               run only the specs under load, one at a time (takes many minutes; the machine should be idle)
   --no-deploy          run the specs only; change neither the cluster nor the images nor the manager
   --deploy-only        deploy the manager, and run no specs
@@ -19,7 +20,7 @@ The script ignores the variable KUBECONFIG, because the suite restarts and kills
 USAGE
 }
 
-name=default kubeconfig="" procs=3 focus="" deploy=yes run=yes down=no limit=20m
+name=default kubeconfig="" procs=3 focus="" part="" deploy=yes run=yes down=no limit=20m
 labels='!load'
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -27,6 +28,7 @@ while [ $# -gt 0 ]; do
     --kubeconfig) kubeconfig=$2; shift 2 ;;
     --procs) procs=$2; shift 2 ;;
     --focus) focus=$2; shift 2 ;;
+    --part) part=$2; shift 2 ;;
     --load) labels=load procs=1 limit=3h; shift ;;
     --no-deploy) deploy=no; shift ;;
     --deploy-only) run=no; shift ;;
@@ -36,6 +38,13 @@ while [ $# -gt 0 ]; do
     *) echo "unknown option $1" >&2; usage >&2; exit 2 ;;
   esac
 done
+
+case "$part" in
+  "") ;;
+  shared) labels+=' && !alone' ;;
+  alone) labels+=' && alone' procs=1 ;;
+  *) echo "unknown part $part" >&2; usage >&2; exit 2 ;;
+esac
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -73,7 +82,7 @@ else
   kubeconfig=$(realpath "$kubeconfig")
   load=
 fi
-export KUBECONFIG="$kubeconfig" E2E_KUBECTL="$kubectl"
+export KUBECONFIG="$kubeconfig" E2E_KUBECTL="$kubectl" E2E_REPOSITORY="$root"
 k() { "$kubectl" --request-timeout=120s "$@"; }
 progress "cluster: $(k config view --minify -o jsonpath='{.clusters[0].cluster.server}')"
 
@@ -99,7 +108,9 @@ if [ -n "$leftovers" ]; then
   k delete --wait=true $leftovers
 fi
 
-progress "building the suite"
+progress "building kubectl capstan and the suite"
+CGO_ENABLED=0 go build -o "$work/kubectl-capstan" ./cmd/kubectl-capstan
+export E2E_CLI="$work/kubectl-capstan"
 ginkgo=$(go -C hack/tools tool -n ginkgo)
 # Without cgo, as the images and the other suites: the build cache has their shared packages already.
 CGO_ENABLED=0 "$ginkgo" build --tags=e2e -o "$work/e2e.test" ./test/e2e

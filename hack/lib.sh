@@ -100,6 +100,19 @@ find_kubectl() {
 # kube ARGS... runs kubectl with a timeout, because a cluster may not respond.
 kube() { "$kubectl_bin" --request-timeout=30s "$@"; }
 
+# build_plugin builds kubectl-capstan into plugin_folder, in the cache.
+build_plugin() {
+  plugin_folder=$cache/bin
+  CGO_ENABLED=0 go build -C "$repo" -o "$plugin_folder/kubectl-capstan" ./cmd/kubectl-capstan
+}
+
+# chat NAMESPACE SESSION MESSAGE sends a message with kubectl capstan chat, and shows the words of the response as they
+# come.
+chat() {
+  say "\$ kubectl capstan -n $1 chat $2"
+  PATH=$plugin_folder:$PATH "$kubectl_bin" capstan -n "$1" chat "$2" <<<"$3"
+}
+
 # load_images builds the images and loads them into the cluster, all but those of tests alone.
 load_images() {
   local names=(manager launcher toolbox) out=${XDG_CACHE_HOME:-$HOME/.cache}/capstan/images tarball

@@ -51,11 +51,12 @@ func write() error {
 // reference describes each command with its flags and examples.
 func reference(root *cobra.Command) string {
 	var b strings.Builder
-	for _, c := range root.Commands() {
-		if c.Hidden {
-			continue
+	for _, c := range commands(root) {
+		parents := ""
+		for above := c.Parent(); above != root; above = above.Parent() {
+			parents = above.Name() + " " + parents
 		}
-		fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n```\nkubectl capstan %s\n```\n", c.Name(), c.Short, c.Use)
+		fmt.Fprintf(&b, "\n### %s%s\n\n%s.\n\n```\nkubectl capstan %s%s\n```\n", parents, c.Name(), c.Short, parents, c.Use)
 		flags := false
 		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Name == "help" {
@@ -74,6 +75,21 @@ func reference(root *cobra.Command) string {
 		fmt.Fprintf(&b, "\n```sh\n%s\n```\n", unindented(c.Example))
 	}
 	return b.String() + "\n"
+}
+
+// commands returns the commands that can be run, each behind those before it.
+func commands(of *cobra.Command) []*cobra.Command {
+	var all []*cobra.Command
+	for _, c := range of.Commands() {
+		switch {
+		case c.Hidden:
+		case c.HasSubCommands():
+			all = append(all, commands(c)...)
+		default:
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 func unindented(example string) string {

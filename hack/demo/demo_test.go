@@ -142,3 +142,22 @@ func TestRemovingAsksToo(t *testing.T) {
 		t.Errorf("the demo is removed without a question:\n%s", output)
 	}
 }
+
+// TestTheDemoEndsWithAChat runs the function with a kubectl that prints what it was asked, and looks for it at the end
+// of the script.
+func TestTheDemoEndsWithAChat(t *testing.T) {
+	output, code := decide(t, `kubectl() { echo "kubectl $* with $PATH"; cat; }
+		kubectl_bin=kubectl plugin_folder=/plugins; chat shop demo 'Hello there'`)
+	for _, want := range []string{"$ kubectl capstan -n shop chat demo", "Hello there", "with /plugins:"} {
+		if code != 0 || !strings.Contains(output, want) {
+			t.Errorf("exit code %d, without %q:\n%s", code, want, output)
+		}
+	}
+	script, err := os.ReadFile("../demo.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, end, found := strings.Cut(string(script), "the response:"); !found || !strings.Contains(end, "\nchat ") {
+		t.Error("the demo does not end with a chat")
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -34,15 +35,11 @@ func chart(root string, files map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	deployment, err := only(objects, "Deployment")
+	observability, err := component(filepath.Join(root, "config", "observability"))
 	if err != nil {
 		return err
 	}
-	priority, err := only(objects, "PriorityClass")
-	if err != nil {
-		return err
-	}
-	table, err := chartValues(deployment, priority)
+	table, err := chartValues(objects, observability)
 	if err != nil {
 		return err
 	}
@@ -55,7 +52,9 @@ func chart(root string, files map[string][]byte) error {
 			return fmt.Errorf("making %s of the chart: %w", name, err)
 		}
 	}
-	for name, t := range chartTemplates(objects, fourEyes) {
+	templates := chartTemplates(objects, fourEyes)
+	maps.Copy(templates, observabilityTemplates(observability))
+	for name, t := range templates {
 		if files[chartFolder+"/templates/"+name], err = t.render(); err != nil {
 			return fmt.Errorf("making the template %s: %w", name, err)
 		}
@@ -64,7 +63,11 @@ func chart(root string, files map[string][]byte) error {
 }
 
 func kustomized(folder string) ([]object, error) {
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	return kustomizedOn(filesys.MakeFsOnDisk(), folder)
+}
+
+func kustomizedOn(files filesys.FileSystem, folder string) ([]object, error) {
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, folder)
 	if err != nil {
 		return nil, fmt.Errorf("building %s: %w", folder, err)
 	}
@@ -82,7 +85,7 @@ func kustomized(folder string) ([]object, error) {
 func only(objects []object, kind string) (object, error) {
 	found := ofKinds(objects, kind)
 	if len(found) != 1 {
-		return nil, fmt.Errorf("config/default has %d objects of kind %s, not one", len(found), kind)
+		return nil, fmt.Errorf("config has %d objects of kind %s, not one", len(found), kind)
 	}
 	return found[0], nil
 }
@@ -122,11 +125,6 @@ func chartTemplates(objects, fourEyes []object) map[string]template {
 		}, o["kind"].(string))
 	})
 	policies := []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-	when := func(value string) (string, string) { return "{{- if .Values." + value + " }}\n", "{{- end }}\n" }
-	conditional := func(value string, objects []object, change func(object, *expressions)) template {
-		begin, end := when(value)
-		return template{begin, end, objects, change}
-	}
 	return map[string]template{
 		"crds.yaml":      conditional("crds.install", ofKinds(objects, "CustomResourceDefinition"), keptDefinition),
 		"namespace.yaml": conditional("namespace.create", ofKinds(objects, "Namespace"), nil),
@@ -151,6 +149,11 @@ func chartTemplates(objects, fourEyes []object) map[string]template {
 			change:  namespacedBinding,
 		},
 	}
+}
+
+// conditional is a template of objects that exist when a value is set.
+func conditional(value string, objects []object, change func(object, *expressions)) template {
+	return template{"{{- if .Values." + value + " }}\n", "{{- end }}\n", objects, change}
 }
 
 func name(o object) string { return o["metadata"].(object)["name"].(string) }

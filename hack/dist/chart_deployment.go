@@ -90,14 +90,14 @@ func chartDeployment(o object, e *expressions) {
 	e.block(pod, fieldOf("affinity", "affinity"))
 	e.block(pod, fieldOf("topologySpreadConstraints", "topologySpreadConstraints"))
 	e.block(pod, fieldOf("imagePullSecrets", "image.pullSecrets"))
-	addVolumes(pod, e, "volumes", "manager.extraVolumes")
+	addVolumes(pod, e, "volumes", "manager.extraVolumes", egressVolume)
 
 	container := pod["containers"].([]any)[0].(object)
 	container["image"] = e.scalar(`{{ include "capstan.image" (list . "manager") | quote }}`)
 	container["imagePullPolicy"] = e.scalar("{{ .Values.image.pullPolicy }}")
 	container["resources"] = object{}
 	e.block(container["resources"].(object), valuesOf("resources"))
-	addVolumes(container, e, "volumeMounts", "manager.extraVolumeMounts")
+	addVolumes(container, e, "volumeMounts", "manager.extraVolumeMounts", egressMount)
 	args := container["args"].([]any)
 	for i, arg := range args {
 		if strings.HasPrefix(arg.(string), "--launcher-image=") {
@@ -107,6 +107,7 @@ func chartDeployment(o object, e *expressions) {
 	args = e.item(args, `{{- with .Values.watchNamespaces }}
 - {{ join "," . | printf "--watch-namespaces=%s" | quote }}
 {{- end }}`)
+	args = e.item(args, egressArguments)
 	container["args"] = e.item(args, `{{- with .Values.manager.extraArgs }}
 {{- toYaml . | nindent INDENT }}
 {{- end }}`)
@@ -118,11 +119,34 @@ func chartDeployment(o object, e *expressions) {
 	container["env"] = e.item(container["env"].([]any), valuesOf("manager.extraEnv"))
 }
 
-// addVolumes adds the volumes of the values to a list that config may have or not.
-func addVolumes(to object, e *expressions, field, path string) {
+// The file of egress.rules. The folder is mounted, and not the file, so that a change reaches the running manager.
+const (
+	egressVolume = `- name: egress-policy
+  configMap:
+    name: capstan-egress`
+	egressMount = `- name: egress-policy
+  mountPath: /etc/capstan/egress
+  readOnly: true`
+	egressArguments = `{{- if .Values.egress.rules }}
+- --egress-config=/etc/capstan/egress/egress.yaml
+{{- end }}
+{{- if .Values.payments.enabled }}
+- --payments
+{{- end }}
+{{- range .Values.egress.allowCIDRs }}
+- {{ printf "--egress-allow-cidr=%s" . | quote }}
+{{- end }}
+{{- range .Values.egress.denyCIDRs }}
+- {{ printf "--egress-deny-cidr=%s" . | quote }}
+{{- end }}`
+)
+
+// addVolumes adds that of egress.rules, and those of the values, to a list that config may have or not.
+func addVolumes(to object, e *expressions, field, path, egress string) {
+	own := "{{- if .Values.egress.rules }}\n" + egress + "\n{{- end }}"
 	if present, found := to[field].([]any); found {
-		to[field] = e.item(present, valuesOf(path))
+		to[field] = e.item(e.item(present, own), valuesOf(path))
 		return
 	}
-	e.block(to, fieldOf(field, path))
+	e.block(to, "{{- if or .Values.egress.rules .Values."+path+" }}\n"+field+":\n"+own+"\n"+valuesOf(path)+"\n{{- end }}")
 }

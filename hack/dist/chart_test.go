@@ -67,7 +67,11 @@ func TestEveryValueIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := chartValues(ofKinds(objects, "Deployment")[0], ofKinds(objects, "PriorityClass")[0])
+	observability, err := component(filepath.Join(root, "config", "observability"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := chartValues(objects, observability)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +103,19 @@ func TestEveryValueIsUsed(t *testing.T) {
 	for _, u := range used {
 		if !slices.ContainsFunc(table, func(v chartValue) bool { return v.path == u }) {
 			t.Errorf("a template reads %s, which does not exist", u)
+		}
+	}
+}
+
+// TestEachValueHasItsOwnDescription finds values that share one schema, of which each would have the text of the last.
+func TestEachValueHasItsOwnDescription(t *testing.T) {
+	values := append(append(imageValues(object{}), egressValues()...), objectValues()...)
+	if _, err := valuesSchema(values); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values {
+		if v.schema != nil && v.schema["description"] != v.description {
+			t.Errorf("the schema of %s describes it as %q, want %q", v.path, v.schema["description"], v.description)
 		}
 	}
 }

@@ -1,14 +1,6 @@
 package main
 
-import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"strings"
-
-	"sigs.k8s.io/yaml"
-)
+import "errors"
 
 // chartValue is one value of the chart, or, without a default, a group of them.
 type chartValue struct {
@@ -42,7 +34,23 @@ func typed(name string, more []object) object {
 var namespaceName = object{"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
 
 // chartValues lists the values. The defaults that config has are read from there.
-func chartValues(deployment, priority object) ([]chartValue, error) {
+func chartValues(objects, observability []object) ([]chartValue, error) {
+	deployment, err := only(objects, "Deployment")
+	if err != nil {
+		return nil, err
+	}
+	priority, err := only(objects, "PriorityClass")
+	if err != nil {
+		return nil, err
+	}
+	monitor, err := only(observability, "ServiceMonitor")
+	if err != nil {
+		return nil, err
+	}
+	dashboard, err := only(observability, "ConfigMap")
+	if err != nil {
+		return nil, err
+	}
 	spec := deployment["spec"].(object)
 	pod := spec["template"].(object)["spec"].(object)
 	container := pod["containers"].([]any)[0].(object)
@@ -70,11 +78,13 @@ func chartValues(deployment, priority object) ([]chartValue, error) {
 	values = append(values, imageValues(container)...)
 	values = append(values, managerValues(container, memoryLimit)...)
 	values = append(values, placementValues(priority)...)
-	return append(values, objectValues()...), nil
+	values = append(values, egressValues()...)
+	values = append(values, objectValues()...)
+	return append(values, observabilityValues(monitor, dashboard)...), nil
 }
 
 func imageValues(container object) []chartValue {
-	digest := text(object{"pattern": "^$|^sha256:[a-f0-9]{64}$"})
+	digest := func() object { return text(object{"pattern": "^$|^sha256:[a-f0-9]{64}$"}) }
 	values := []chartValue{
 		{"image", group{}, "The images of the manager and of the launcher, which runs in the pods of tools.", nil},
 		{
@@ -103,7 +113,7 @@ func imageValues(container object) []chartValue {
 			chartValue{path + ".tag", "", "Its tag, where it has no digest.", text()},
 			chartValue{
 				path + ".digest", "", "Its digest, which takes precedence over the tag. A released chart has those of the release.",
-				digest,
+				digest(),
 			},
 		)
 	}
@@ -165,10 +175,66 @@ func objectValues() []chartValue {
 			toggle(),
 		},
 		{"policies.fourEyes", false, "Whether the user who submitted a Turn is barred from approving its calls.", toggle()},
+	}
+}
+
+// egressValues are those of the destinations that the manager may reach for others. The manager checks the rules more
+// strictly; the schema finds what is misspelled before anything is installed.
+func egressValues() []chartValue {
+	ports := object{
+		"type": "array", "minItems": 1, "maxItems": 100, "items": number(object{"minimum": 1, "maximum": 65535}),
+	}
+	closed := func(required []any, properties object) object {
+		return object{"type": "object", "additionalProperties": false, "required": required, "properties": properties}
+	}
+	several := func(items object) object { return object{"type": "array", "items": items, "maxItems": 1000} }
+	ranges := func() object {
+		return object{"type": "array", "items": text(object{"pattern": "^[0-9a-fA-F.:]+/[0-9]+$"})}
+	}
+	rule := closed([]any{"namespaces"}, object{
+		"namespaces": object{
+			"type":     "array",
+			"minItems": 1,
+			"maxItems": 1000,
+			"items":    text(object{"pattern": `^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$`}),
+		},
+		"services": several(closed([]any{"namespace", "name", "ports"}, object{
+			"namespace": text(namespaceName), "name": text(object{"minLength": 1}), "ports": ports,
+		})),
+		"cidrs": several(closed([]any{"cidr", "ports"}, object{
+			"cidr": text(object{"pattern": "^[0-9a-fA-F.:]+/[0-9]+$"}), "ports": ports,
+		})),
+		"plainHTTP": text(object{"enum": []any{"Allowed", "Denied"}}),
+		"caBundle":  text(),
+	})
+	rule["anyOf"] = []any{object{"required": []any{"services"}}, object{"required": []any{"cidrs"}}}
+	return []chartValue{
+		{"egress", group{}, "What Models, HTTP tools, MCPServers and webhooks may reach besides public addresses.", nil},
+		{
+			"egress.rules",
+			[]any{},
+			"The rules of an EgressPolicy, in a ConfigMap that the manager mounts; docs/operations.md explains them.",
+			several(rule),
+		},
+		{"egress.allowCIDRs", []any{}, "Ranges of addresses that all namespaces may reach.", ranges()},
+		{"egress.denyCIDRs", []any{}, "Ranges of addresses that no namespace may reach.", ranges()},
+		{"payments", group{}, "Payments for calls of Tools with http.payment; docs/payments.md explains them.", nil},
+		{"payments.enabled", false, "Whether the manager pays, from the wallets of the namespaces.", toggle()},
+	}
+}
+
+func observabilityValues(monitor, dashboard object) []chartValue {
+	endpoint := monitor["spec"].(object)["endpoints"].([]any)[0].(object)
+	return []chartValue{
 		{"serviceMonitor", group{}, "A Service for the metrics, and a ServiceMonitor of the Prometheus Operator.", nil},
 		{"serviceMonitor.enabled", false, "Whether the chart has them.", toggle()},
 		{"serviceMonitor.labels", object{}, "Labels by which the Prometheus selects the ServiceMonitor.", mapping()},
-		{"serviceMonitor.interval", "30s", "How often the metrics are read.", text(object{"pattern": "^[0-9]+(ms|s|m)$"})},
+		{
+			"serviceMonitor.interval",
+			endpoint["interval"],
+			"How often the metrics are read.",
+			text(object{"pattern": "^[0-9]+(ms|s|m)$"}),
+		},
 		{
 			"serviceMonitor.prometheus",
 			group{},
@@ -177,89 +243,15 @@ func objectValues() []chartValue {
 		},
 		{"serviceMonitor.prometheus.serviceAccount", "", "Its name. Empty: no right is given.", text()},
 		{"serviceMonitor.prometheus.namespace", "monitoring", "Its namespace.", text(namespaceName)},
+		{"prometheusRule", group{}, "The alerts of docs/observability.md, for the Prometheus Operator.", nil},
+		{"prometheusRule.enabled", false, "Whether the chart has them.", toggle()},
+		{"prometheusRule.labels", object{}, "Labels by which the Prometheus selects the PrometheusRule.", mapping()},
+		{"dashboards", group{}, "The dashboard for Grafana, in a ConfigMap.", nil},
+		{"dashboards.enabled", false, "Whether the chart has it.", toggle()},
+		{
+			"dashboards.labels", dashboard["metadata"].(object)["labels"],
+			"Labels by which the sidecar of Grafana selects the ConfigMap.", mapping(),
+		},
+		{"dashboards.annotations", object{}, "Its annotations, such as the folder in Grafana.", mapping()},
 	}
-}
-
-// valuesFile returns values.yaml, with the descriptions as comments.
-func valuesFile(values []chartValue) ([]byte, error) {
-	out := bytes.NewBufferString(
-		"# The values of the chart. Generated by \"make dist\" from hack/dist/chart_values.go; do not edit.\n",
-	)
-	for _, v := range values {
-		indent := strings.Repeat("  ", strings.Count(v.path, "."))
-		fmt.Fprintf(out, "%s# %s\n%s%s:", indent, v.description, indent, v.path[strings.LastIndex(v.path, ".")+1:])
-		if _, isGroup := v.byDefault.(group); isGroup {
-			out.WriteString("\n")
-			continue
-		}
-		content, err := yaml.Marshal(v.byDefault)
-		if err != nil {
-			return nil, fmt.Errorf("writing the default of %s: %w", v.path, err)
-		}
-		if m, isMap := v.byDefault.(object); isMap && len(m) > 0 {
-			out.WriteString("\n" + indentBy(string(content), indent+"  "))
-			continue
-		}
-		out.WriteString(" " + string(content))
-	}
-	return out.Bytes(), nil
-}
-
-// valuesSchema returns values.schema.json, by which Helm refuses values that do not exist.
-func valuesSchema(values []chartValue) ([]byte, error) {
-	closed := func() object {
-		return object{"type": "object", "additionalProperties": false, "properties": object{}}
-	}
-	root := closed()
-	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	root["title"] = "Values of the chart capstan"
-	for _, v := range values {
-		schema := v.schema
-		if _, isGroup := v.byDefault.(group); isGroup {
-			schema = closed()
-		} else {
-			schema["default"] = v.byDefault
-		}
-		schema["description"] = v.description
-		in := root
-		path := strings.Split(v.path, ".")
-		for _, step := range path[:len(path)-1] {
-			in = in["properties"].(object)[step].(object)
-		}
-		in["properties"].(object)[path[len(path)-1]] = schema
-	}
-	// Helm gives it to every chart that is part of another one.
-	root["properties"].(object)["global"] = object{
-		"type": "object", "description": "Values of the chart that contains this one. None is used.",
-	}
-	content, err := json.MarshalIndent(root, "", "  ")
-	return append(content, '\n'), err
-}
-
-const chartPage = `# The Helm chart of Capstan
-
-Generated by "make dist"; do not edit. [docs/install.md](../../docs/install.md) describes how to install, upgrade, roll
-back and uninstall.
-
-The chart has the objects of config/default. Those have fixed names, because policies and other objects refer to them:
-a cluster has one release of it. In the source tree the chart names no image; "make release" makes one that does.
-
-| value | default | |
-| --- | --- | --- |
-`
-
-// valuesPage returns the table of the values.
-func valuesPage(values []chartValue) ([]byte, error) {
-	out := bytes.NewBufferString(chartPage)
-	for _, v := range values {
-		if _, isGroup := v.byDefault.(group); isGroup {
-			continue
-		}
-		byDefault, err := json.Marshal(v.byDefault)
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(out, "| `%s` | `%s` | %s |\n", v.path, byDefault, v.description)
-	}
-	return out.Bytes(), nil
 }

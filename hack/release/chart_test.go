@@ -89,8 +89,12 @@ func mustRender(t *testing.T, namespace string, values object) map[string]object
 
 func kustomized(t *testing.T, folder string) string {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
-		Run(filesys.MakeFsOnDisk(), filepath.Join("../../config", folder))
+	return built(t, filepath.Join("../../config", folder))
+}
+
+func built(t *testing.T, folder string) string {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +227,18 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		"one below":              {object{"image": sourceImages(), "crds": object{"kept": true}}, "kept"},
 		"a wrong type":           {object{"image": sourceImages(), "replicas": "two"}, "replicas"},
 		"a digest that is a tag": {object{"image": object{"manager": object{"digest": "v1"}}}, "digest"},
-		"not a namespace":        {object{"image": sourceImages(), "watchNamespaces": []any{"Team A"}}, "watchNamespaces"},
+		"an egress rule with a typo": {
+			egressRules(object{"namespaces": []any{"a"}, "services": []any{}, "plainHttp": "Allowed"}), "plainHttp",
+		},
+		"an egress rule without a destination": {egressRules(object{"namespaces": []any{"a"}}), "cidrs"},
+		"an egress rule without namespaces":    {egressRules(object{"cidrs": []any{}}), "namespaces"},
+		"a range without ports": {
+			egressRules(object{"namespaces": []any{"*"}, "cidrs": []any{object{"cidr": "10.0.0.0/8"}}}), "ports",
+		},
+		"a range that cannot be parsed": {
+			object{"image": sourceImages(), "egress": object{"allowCIDRs": []any{"models.svc"}}}, "allowCIDRs",
+		},
+		"not a namespace": {object{"image": sourceImages(), "watchNamespaces": []any{"Team A"}}, "watchNamespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := rendered(t, "capstan-system", test.values); err == nil || !strings.Contains(err.Error(), test.names) {
@@ -249,14 +264,16 @@ func TestHelmLintFindsNothing(t *testing.T) {
 
 func TestKubeconformAcceptsTheChart(t *testing.T) {
 	validate, err := validator.New([]string{filepath.Join(kubernetesSchemas(t), "{{.ResourceKind}}.json")},
-		validator.Opts{Strict: true, SkipKinds: map[string]struct{}{"ServiceMonitor": {}}})
+		validator.Opts{Strict: true, SkipKinds: map[string]struct{}{"ServiceMonitor": {}, "PrometheusRule": {}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	objects := mustRender(t, "capstan-system", object{
 		"image": sourceImages(), "namespace": object{"create": true}, "policies": object{"fourEyes": true},
 		"serviceMonitor": object{"enabled": true, "prometheus": object{"serviceAccount": "prometheus"}},
-		"tolerations":    []any{object{"operator": "Exists"}},
+		"prometheusRule": object{"enabled": true}, "dashboards": object{"enabled": true},
+		"egress":      object{"rules": someEgressRules()},
+		"tolerations": []any{object{"operator": "Exists"}},
 	})
 	valid := 0
 	for key, o := range objects {
@@ -274,8 +291,8 @@ func TestKubeconformAcceptsTheChart(t *testing.T) {
 			}
 		}
 	}
-	if valid != len(objects)-1 {
-		t.Errorf("%d of %d objects are valid, want all but the ServiceMonitor", valid, len(objects))
+	if valid != len(objects)-2 {
+		t.Errorf("%d of %d objects are valid, want all but those of the Prometheus Operator", valid, len(objects))
 	}
 	deployment := objects["Deployment/capstan-system/capstan-manager"]
 	deployment["spec"].(object)["replica"] = 1

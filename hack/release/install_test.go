@@ -5,13 +5,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,19 +44,20 @@ func turnsAtOnce(t *testing.T) int {
 }
 
 // From a release in a registry to a Turn that is answered, with all changes of version between: from install.yaml to
-// the chart, down to the version before, up again, back, and away. Turns run meanwhile. The version before is the
-// commit before.
+// the chart, down to the version before, up again, back, and away. Turns run meanwhile. The version before is built of
+// the commit before, or of that of INSTALL_BEFORE.
 func TestInstall(t *testing.T) {
 	host := startRegistry(t) + "/capstan"
-	before := releaseOf(t, host, sourceBefore(t), "v0.0.1", "-platforms", "linux/"+runtime.GOARCH, "-programs=false")
+	before := releaseOf(t, host, sourceBefore(t), "v0.0.1", "-platforms", "linux/"+runtime.GOARCH, "-programs=")
 	now := releaseOf(t, host, "../..", "v0.0.2", nowArguments()...)
 	expectPublished(t, now)
 
 	c := newCluster(t)
 	c.prepare()
 	n := turnsAtOnce(t)
+	c.hold = holdFor(n)
 
-	c.step("install.yaml of the commit before")
+	c.step("install.yaml of the version before")
 	c.kubectl("apply", "--server-side", "--force-conflicts", "-f", filepath.Join(before.out, "install.yaml"))
 	c.rolledOut(before)
 
@@ -66,9 +65,10 @@ func TestInstall(t *testing.T) {
 	c.step("the chart takes over what install.yaml had")
 	c.install(now, true)
 	c.rolledOut(now)
+	c.stillRun(running)
 	c.finish(running)
 
-	c.step("the chart of the commit before")
+	c.step("the chart of the version before")
 	c.upgrade(before)
 	c.rolledOut(before)
 
@@ -76,20 +76,25 @@ func TestInstall(t *testing.T) {
 	c.step("an upgrade of the chart")
 	c.upgrade(now)
 	c.rolledOut(now)
+	c.stillRun(running)
 	c.finish(running)
 
 	running = c.start("c", n)
 	c.step("a rollback")
 	c.rollback()
 	c.rolledOut(before)
+	c.stillRun(running)
 	c.finish(running)
-	c.upgrade(now)
+	// The manager starts with valid rules of egress only.
+	c.upgradeWith(now, object{"egress": object{"rules": someEgressRules()}, "dashboards": object{"enabled": true}})
 	c.rolledOut(now)
 
-	running = c.start("d", len(kindsOfTurns))
+	running = c.start("d", n)
 	c.step("an uninstall that waits for the Turns")
+	c.answer(running)
+	c.kubectl("wait", "turns", "--all", "--namespace", c.namespace, "--for=condition=Finished",
+		"--timeout="+(patience+c.hold).String())
 	c.finish(running)
-	c.kubectl("wait", "turns", "--all", "--namespace", c.namespace, "--for=condition=Finished", "--timeout=1m")
 	interrupted := c.start("e", 1)
 	c.uninstall()
 	if left := c.kubectl("get", "turns", "--namespace", c.namespace, "-o", "name"); !strings.Contains(left, "turn") {
@@ -102,9 +107,15 @@ func TestInstall(t *testing.T) {
 	c.uninstall()
 }
 
+// holdFor returns how long the Turns that wait for a model or a Job take: long enough that all have begun before the
+// first one ends.
+func holdFor(turns int) time.Duration {
+	return 7*time.Second + 1500*time.Millisecond*time.Duration(max(0, turns-6))
+}
+
 // nowArguments are those of the release under test: with INSTALL_PLATFORMS, of more platforms than this one.
 func nowArguments() []string {
-	return []string{"-platforms", environment("INSTALL_PLATFORMS", "linux/amd64,linux/arm64"), "-programs=false"}
+	return []string{"-platforms", environment("INSTALL_PLATFORMS", "linux/"+runtime.GOARCH), "-programs="}
 }
 
 // releaseOf releases a source tree to a registry, on an empty base.
@@ -124,22 +135,6 @@ func releaseOf(t *testing.T, registry, root, version string, more ...string) opt
 	return o
 }
 
-// sourceBefore checks out the commit before the present source. INSTALL_BEFORE names another one.
-func sourceBefore(t *testing.T) string {
-	t.Helper()
-	folder := filepath.Join(t.TempDir(), "before")
-	git := func(args ...string) {
-		t.Helper()
-		args = append([]string{"-c", "safe.directory=*", "-C", "../.."}, args...)
-		if output, err := exec.Command("git", args...).CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, output)
-		}
-	}
-	git("worktree", "add", "--detach", folder, environment("INSTALL_BEFORE", "HEAD~1"))
-	t.Cleanup(func() { git("worktree", "remove", "--force", folder) })
-	return folder
-}
-
 // cluster is the one of KUBECONFIG, with Helm and kubectl.
 type cluster struct {
 	t          *testing.T
@@ -148,6 +143,8 @@ type cluster struct {
 	binary     string
 	namespace  string
 	began      time.Time
+	// hold is how long a model or a Job of the Turns takes.
+	hold time.Duration
 }
 
 func newCluster(t *testing.T) *cluster {
@@ -261,9 +258,16 @@ func (c *cluster) install(o options, takeOwnership bool) {
 
 func (c *cluster) upgrade(o options) {
 	c.t.Helper()
+	c.upgradeWith(o, nil)
+}
+
+func (c *cluster) upgradeWith(o options, values object) {
+	c.t.Helper()
 	upgrade := action.NewUpgrade(c.config)
 	upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = systemNamespace, kube.StatusWatcherStrategy, patience
-	if _, err := upgrade.Run(releaseName, c.chart(o), nil); err != nil {
+	// kubectl stays an owner of the fields that were the same when the chart took install.yaml over.
+	upgrade.ForceConflicts = true
+	if _, err := upgrade.Run(releaseName, c.chart(o), values); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -313,162 +317,5 @@ func (c *cluster) rolledOut(o options) {
 		if !strings.Contains(got, image) {
 			c.t.Errorf("the manager runs %s, without %s of %s", got, image, o.version)
 		}
-	}
-}
-
-// kindsOfTurns are the Turns that run during a change: a model that responds slowly, a Job of a tool that must not run
-// twice, and a question to a client.
-var kindsOfTurns = []string{"slow", "worker", "asker"}
-
-const scene = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: %[1]s, labels: {app.kubernetes.io/part-of: capstan-e2e}}
----
-apiVersion: capstan.dev/v1alpha1
-kind: Harness
-metadata: {name: base, namespace: %[1]s}
-spec: {systemPrompt: Short., tools: [{name: nap}, {name: question}]}
----
-apiVersion: capstan.dev/v1alpha1
-kind: Tool
-metadata: {name: nap, namespace: %[1]s}
-spec:
-  description: Sleeps.
-  sideEffect: AtMostOnce
-  inputSchema: {type: object, properties: {seconds: {type: number}}}
-  job: {image: "capstan.dev/toolbox:dev", command: [/toolbox, sleep], timeout: 2m}
----
-apiVersion: capstan.dev/v1alpha1
-kind: Tool
-metadata: {name: question, namespace: %[1]s}
-spec: {description: Asks., inputSchema: {type: object}, client: {}}
----
-apiVersion: capstan.dev/v1alpha1
-kind: Model
-metadata: {name: slow, namespace: %[1]s}
-spec: {provider: Simulated, simulation: {latency: 7s, response: {text: done}}}
----
-apiVersion: capstan.dev/v1alpha1
-kind: Model
-metadata: {name: worker, namespace: %[1]s}
-spec:
-  provider: Simulated
-  simulation:
-    response: {text: done}
-    toolCalls: {sequence: [{calls: [{name: nap, arguments: {seconds: 7}}]}, {}]}
----
-apiVersion: capstan.dev/v1alpha1
-kind: Model
-metadata: {name: asker, namespace: %[1]s}
-spec:
-  provider: Simulated
-  simulation:
-    response: {text: done}
-    toolCalls: {sequence: [{calls: [{name: question, arguments: {}}]}, {}]}
-`
-
-// start begins Turns, and returns their names when all of them run.
-func (c *cluster) start(prefix string, n int) []string {
-	c.t.Helper()
-	c.step(fmt.Sprintf("%d Turns begin", n))
-	if _, err := c.run(fmt.Sprintf(scene, c.namespace), "apply", "--server-side", "-f", "-"); err != nil {
-		c.t.Fatal(err)
-	}
-	var manifests strings.Builder
-	var names []string
-	for i := range n {
-		turn := fmt.Sprintf("%s-%d", prefix, i)
-		names = append(names, turn)
-		fmt.Fprintf(&manifests, `---
-apiVersion: capstan.dev/v1alpha1
-kind: Session
-metadata: {name: %[1]s}
-spec: {harnessRef: {name: base}, modelRef: {name: %[2]s}}
----
-apiVersion: capstan.dev/v1alpha1
-kind: Turn
-metadata: {name: %[1]s}
-spec: {sessionRef: {name: %[1]s}, input: Begin.}
-`, turn, kindsOfTurns[i%len(kindsOfTurns)])
-	}
-	c.apply(manifests.String())
-	c.eventually("the Turns run", func() (bool, string) {
-		turns := c.turns(names)
-		var waiting []string
-		for _, turn := range turns {
-			if !slices.Contains([]string{"Reason", "Act", "WaitingForToolResults"}, turn.Status.Phase) {
-				waiting = append(waiting, turn.Metadata.Name+" "+turn.Status.Phase)
-			}
-		}
-		return len(turns) == n && len(waiting) == 0, strings.Join(waiting, ", ")
-	})
-	return names
-}
-
-type turn struct {
-	Metadata struct{ Name, UID string }
-	Status   struct {
-		Phase     string
-		Output    string
-		ToolCalls []struct{ ID, Name, State string }
-	}
-}
-
-func (c *cluster) turns(names []string) []turn {
-	c.t.Helper()
-	var list struct{ Items []turn }
-	out := c.kubectl("--namespace", c.namespace, "get", "turns", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &list); err != nil {
-		c.t.Fatal(err)
-	}
-	return slices.DeleteFunc(list.Items, func(found turn) bool { return !slices.Contains(names, found.Metadata.Name) })
-}
-
-// finish answers the questions of Turns, and waits until all have succeeded. No call of a tool has an unknown outcome.
-func (c *cluster) finish(names []string) {
-	c.t.Helper()
-	answered := map[string]bool{}
-	c.eventually("the Turns succeed", func() (bool, string) {
-		var left []string
-		for _, turn := range c.turns(names) {
-			switch turn.Status.Phase {
-			case "Succeeded":
-			case "Failed", "Cancelled":
-				c.t.Fatalf("Turn %s ended as %+v", turn.Metadata.Name, turn.Status)
-			default:
-				left = append(left, turn.Metadata.Name+" "+turn.Status.Phase)
-			}
-			for _, call := range turn.Status.ToolCalls {
-				if call.State == "Unknown" {
-					c.t.Errorf("Turn %s has a call with an unknown outcome", turn.Metadata.Name)
-				}
-			}
-			if turn.Status.Phase == "WaitingForToolResults" && !answered[turn.Metadata.Name] {
-				answered[turn.Metadata.Name] = true
-				c.apply(fmt.Sprintf("apiVersion: capstan.dev/v1alpha1\nkind: ToolResult\nmetadata: {name: %[1]s}\n"+
-					"spec: {turnRef: {name: %[1]s, uid: %[2]s}, callID: %[3]s, result: sure}\n",
-					turn.Metadata.Name, turn.Metadata.UID, turn.Status.ToolCalls[0].ID))
-			}
-		}
-		return len(left) == 0, strings.Join(left, ", ")
-	})
-	c.step(fmt.Sprintf("%d Turns have succeeded", len(names)))
-}
-
-func (c *cluster) eventually(what string, done func() (bool, string)) {
-	c.t.Helper()
-	ticker := time.NewTicker(500 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.Now().Add(patience)
-	for {
-		reached, left := done()
-		if reached {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: not after %s: %s", what, patience, left)
-		}
-		<-ticker.C
 	}
 }

@@ -36,8 +36,8 @@ type options struct {
 	platforms []string
 	// downloads is the address at which the files of a release are published, for the krew manifest.
 	downloads string
-	// programs is off where only the images and the manifests are wanted.
-	programs bool
+	// programs are the machines for which kubectl-capstan is built.
+	programs []machine
 }
 
 func main() {
@@ -75,11 +75,16 @@ func parse(ctx context.Context, args []string) (options, error) {
 	platforms := flags.String("platforms", "linux/amd64,linux/arm64", "Build images for these platforms.")
 	flags.StringVar(&o.downloads, "downloads", "",
 		"Expect the files at this `address` in the krew manifest. The default is the release at GitHub.")
-	flags.BoolVar(&o.programs, "programs", true, "Build kubectl-capstan for users' machines as well.")
+	programs := flags.String("programs", strings.Join(machineNames(), ","),
+		"Build kubectl-capstan for these users' `machines`. None: no programs, and no krew manifest.")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
 	o.platforms = strings.Split(*platforms, ",")
+	var err error
+	if o.programs, err = machinesOf(*programs); err != nil {
+		return options{}, err
+	}
 	if err := o.complete(ctx); err != nil {
 		return options{}, err
 	}
@@ -171,7 +176,7 @@ func release(ctx context.Context, o options, progress io.Writer) error {
 	if err := stateProvenance(ctx, o, append(images, chart), began); err != nil {
 		return err
 	}
-	if o.programs {
+	if len(o.programs) > 0 {
 		if err := buildPrograms(ctx, o, say); err != nil {
 			return err
 		}

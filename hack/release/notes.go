@@ -37,8 +37,11 @@ func section(changelog, version string) (string, error) {
 			continue
 		}
 		_, rest, _ = strings.Cut(rest, "\n")
-		changes, _, _ := strings.Cut(rest, "\n## [")
-		return strings.TrimSpace(changes), nil
+		changes, _, _ := strings.Cut("\n"+rest, "\n## [")
+		if changes = strings.TrimSpace(changes); changes == "" {
+			return "", fmt.Errorf("the section of %s in CHANGELOG.md is empty", version)
+		}
+		return changes, nil
 	}
 	return "", fmt.Errorf("CHANGELOG.md has no section of %s, and none of unreleased changes", version)
 }

@@ -38,6 +38,30 @@ var machines = []machine{
 
 type machine struct{ OS, Arch string }
 
+func machineNames() []string {
+	var names []string
+	for _, m := range machines {
+		names = append(names, m.OS+"/"+m.Arch)
+	}
+	return names
+}
+
+// machinesOf reads a list such as linux/amd64,darwin/arm64.
+func machinesOf(list string) ([]machine, error) {
+	var found []machine
+	for name := range strings.SplitSeq(list, ",") {
+		if name == "" {
+			continue
+		}
+		i := slices.Index(machineNames(), name)
+		if i < 0 {
+			return nil, fmt.Errorf("no programs for %q; there are those for %s", name, strings.Join(machineNames(), ", "))
+		}
+		found = append(found, machines[i])
+	}
+	return found, nil
+}
+
 // Binary is the name of the program in its archive.
 func (m machine) Binary() string {
 	if m.OS == "windows" {
@@ -71,7 +95,7 @@ func buildPrograms(ctx context.Context, o options, say func(string, ...any)) err
 	}
 	defer os.RemoveAll(temp)
 	sums := map[machine]string{}
-	for _, m := range machines {
+	for _, m := range o.programs {
 		say("building %s for %s/%s", cliName, m.OS, m.Arch)
 		binary := filepath.Join(temp, m.OS+"-"+m.Arch, m.Binary())
 		command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
@@ -194,7 +218,7 @@ spec:
 func writeKrewManifest(o options, sums map[machine]string) error {
 	var out bytes.Buffer
 	err := krewManifest.Execute(&out, map[string]any{
-		"Version": o.version, "Home": project, "Platforms": machines, "Downloads": o.downloads, "Sums": sums,
+		"Version": o.version, "Home": project, "Platforms": o.programs, "Downloads": o.downloads, "Sums": sums,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the krew manifest: %w", err)

@@ -36,6 +36,7 @@ func TestOptionsAreCheckedBeforeAnythingIsBuilt(t *testing.T) {
 		"not a version":              {[]string{"-registry", "example.org/a", "-version", "1.2"}, "v1.2.3"},
 		"a version with build data":  {[]string{"-registry", "example.org/a", "-version", "v1.2.3+4"}, "v1.2.3"},
 		"an option that has no name": {[]string{"-registries", "example.org/a"}, "registries"},
+		"a machine without programs": {[]string{"-registry", "example.org/a", "-programs", "plan9/mips"}, "plan9/mips"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := parse(t.Context(), test.args); err == nil || !strings.Contains(err.Error(), test.names) {
@@ -154,8 +155,57 @@ func TestNotesAreTheSectionOfTheVersion(t *testing.T) {
 	}
 }
 
+// The notes are the section of the changelog in the source tree, and name what was pushed by digest.
+func TestTheNotesOfAReleaseHaveItsChangesAndImages(t *testing.T) {
+	changelog, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	released := strings.Replace(
+		string(changelog),
+		"## [Unreleased]",
+		"## [Unreleased]\n\nLater.\n\n## [1.2.3] - 2026-12-01",
+		1,
+	)
+	if err := os.WriteFile(filepath.Join(root, "CHANGELOG.md"), []byte(released), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := options{
+		root: root, out: t.TempDir(), registry: "registry.example.org/you", version: "v1.2.3",
+		platforms: []string{"linux/amd64", "linux/arm64"},
+	}
+	images := someImages(t)
+	if err := writeNotes(o, images, artifact{name: "chart", reference: images[0].reference}); err != nil {
+		t.Fatal(err)
+	}
+	notes, err := os.ReadFile(filepath.Join(o.out, "notes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, changes, _ := strings.Cut(string(changelog), "## [Unreleased]")
+	changes, _, _ = strings.Cut(changes, "\n## [")
+	for _, want := range []string{
+		"# Capstan v1.2.3\n", strings.TrimSpace(changes), images[0].reference.String(), images[1].reference.String(),
+		"oci://registry.example.org/you/charts/capstan --version 1.2.3", "linux/amd64 and linux/arm64",
+	} {
+		if want == "" || !strings.Contains(string(notes), want) {
+			t.Errorf("the notes lack %.200q", want)
+		}
+	}
+	if strings.Contains(string(notes), "Later.") {
+		t.Error("the notes have changes that the release does not have")
+	}
+}
+
+func TestAReleaseWithoutChangesHasNoNotes(t *testing.T) {
+	if got, err := section("# Changelog\n\n## [1.0.0]\n\n## [0.9.0]\n\nOld.\n", "v1.0.0"); err == nil {
+		t.Errorf("an empty section is accepted: %q", got)
+	}
+}
+
 func TestTheKrewManifestNamesEveryArchive(t *testing.T) {
-	o := options{out: t.TempDir(), version: "v1.0.0", downloads: "https://example.org/v1.0.0"}
+	o := options{out: t.TempDir(), version: "v1.0.0", downloads: "https://example.org/v1.0.0", programs: machines}
 	sums := map[machine]string{}
 	for _, m := range machines {
 		sums[m] = m.OS + "-" + m.Arch

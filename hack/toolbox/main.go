@@ -39,6 +39,7 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 var tools = map[string]tool{
 	"append":     appendLine,
 	"calculate":  calculate,
+	"count":      count,
 	"echo":       echo,
 	"emit":       emit,
 	"env":        printEnv,

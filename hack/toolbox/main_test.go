@@ -50,6 +50,13 @@ func TestToolsPrintTheirResult(t *testing.T) {
 	}
 }
 
+func TestCountWritesItsProgressToStandardError(t *testing.T) {
+	stdout, stderr, code := call(t, "count", `{"to":1}`)
+	if stdout != "counted to 1\n" || stderr != "1 of 1\n" || code != 0 {
+		t.Errorf("got %q, %q and exit code %d", stdout, stderr, code)
+	}
+}
+
 func TestToolsFailWithAReason(t *testing.T) {
 	tests := []struct {
 		name, tool, input, want string
@@ -156,12 +163,14 @@ func TestEnvironmentIsSortedAndOnlyTheRuntimes(t *testing.T) {
 	var out bytes.Buffer
 	err := writeEnv(
 		&out,
-		[]string{"PATH=/bin", "CAPSTAN_TURN=t<1>", "CAPSTAN_SESSION=a=b", "XCAPSTAN_NO=1", "CAPSTAN_EMPTY="},
+		[]string{
+			"PATH=/bin", "CAPSTAN_TURN=t<1>", "CAPSTAN_SESSION=a=b", "XCAPSTAN_NO=1", "CAPSTAN_EMPTY=", "TRACEPARENT=00-1",
+		},
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"CAPSTAN_EMPTY":"","CAPSTAN_SESSION":"a=b","CAPSTAN_TURN":"t<1>"}` + "\n"
+	want := `{"CAPSTAN_EMPTY":"","CAPSTAN_SESSION":"a=b","CAPSTAN_TURN":"t<1>","TRACEPARENT":"00-1"}` + "\n"
 	if out.String() != want {
 		t.Errorf("got %s, want %s", out.String(), want)
 	}

@@ -23,6 +23,24 @@ func sleep(s streams) error {
 	return err
 }
 
+// count writes a number a second to the standard error, as a tool that reports its progress does.
+func count(s streams) error {
+	args, err := arguments[struct{ To int }](s)
+	if err != nil {
+		return err
+	}
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	for i := range args.To {
+		if _, err := fmt.Fprintf(s.err, "%d of %d\n", i+1, args.To); err != nil {
+			return err
+		}
+		<-second.C
+	}
+	_, err = fmt.Fprintf(s.out, "counted to %d\n", args.To)
+	return err
+}
+
 // fail writes its argument to both streams, and ends with the given exit code: 1 if that is invalid.
 func fail(s streams) error {
 	args, err := arguments[struct {
@@ -93,7 +111,7 @@ func printEnv(s streams) error {
 func writeEnv(out io.Writer, environment []string) error {
 	found := map[string]string{}
 	for _, entry := range environment {
-		if name, value, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "CAPSTAN_") {
+		if name, value, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "CAPSTAN_") || name == "TRACEPARENT" {
 			found[name] = value
 		}
 	}
