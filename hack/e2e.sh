@@ -105,7 +105,7 @@ leftovers=$(k get namespaces -l app.kubernetes.io/part-of=capstan-e2e -o name)
 if [ -n "$leftovers" ]; then
   progress "deleting the namespaces of an earlier run"
   # shellcheck disable=SC2086 # one argument a line
-  k delete --wait=true $leftovers
+  k delete --wait=true --ignore-not-found $leftovers
 fi
 
 progress "building kubectl capstan and the suite"

@@ -116,10 +116,17 @@ func settled(ctx context.Context) manager {
 	return found
 }
 
+// mustBeAlone fails a spec that other specs may run beside: what it does to the manager would disturb them.
+func mustBeAlone() {
+	GinkgoHelper()
+	Expect(CurrentSpecReport().Labels()).To(ContainElement("alone"), "decorate the spec with alone")
+}
+
 // rested makes sure that the manager's pod is a fresh one: the kubelet starts a container that died again and again
 // later each time, which is not what the specs are about.
 func rested(ctx context.Context) {
 	GinkgoHelper()
+	mustBeAlone()
 	tired := settled(ctx)
 	pod := &corev1.Pod{}
 	Expect(api.Get(ctx, tired.pod, pod)).To(Succeed())
@@ -197,6 +204,7 @@ func runManagerWith(ctx context.Context, extra ...string) {
 // changeManager starts the manager again with another pod for the rest of the spec.
 func changeManager(ctx context.Context, change func(*corev1.PodSpec)) {
 	GinkgoHelper()
+	mustBeAlone()
 	key := types.NamespacedName{Namespace: managerNamespace, Name: managerDeployment}
 	set := func(ctx context.Context, change func(*corev1.PodSpec)) {
 		GinkgoHelper()
@@ -236,6 +244,7 @@ func managerIn(spec *corev1.PodSpec) *corev1.Container {
 // replicated runs a second replica of the manager for the rest of the spec, and returns the name of its pod.
 func replicated(ctx context.Context, leader manager) (follower string) {
 	GinkgoHelper()
+	mustBeAlone()
 	scale := func(ctx context.Context, n int32) {
 		GinkgoHelper()
 		deployment := &appsv1.Deployment{}
@@ -262,6 +271,7 @@ func replicated(ctx context.Context, leader manager) (follower string) {
 // absent stops the manager, waits until it is gone, and returns a function that brings it back.
 func absent(ctx context.Context) (comeBack func()) {
 	GinkgoHelper()
+	mustBeAlone()
 	scale := func(ctx context.Context, replicas int32) {
 		GinkgoHelper()
 		deployment := &appsv1.Deployment{}
