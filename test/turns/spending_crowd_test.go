@@ -2,7 +2,6 @@ package turns_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 	"github.com/capstan-dev/capstan/test/internal/suite"
 )
@@ -70,24 +68,6 @@ func (b *billing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "data: [DONE]\n\n")
 }
 
-// mortal is a transport that a kill cuts: nothing that its process sends arrives any more.
-type mortal struct {
-	next http.RoundTripper
-	dead *atomic.Bool
-}
-
-// RoundTrip implements http.RoundTripper.
-func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
-	if m.dead.Load() {
-		return nil, errors.New("the process was killed")
-	}
-	response, err := m.next.RoundTrip(r)
-	if m.dead.Load() {
-		return nil, errors.New("the process was killed")
-	}
-	return response, err
-}
-
 // Rules: BUDGET-03.
 var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 	var separate *rest.Config
@@ -99,16 +79,9 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 		DeferCleanup(func() { kit = restore })
 	})
 
-	// begin starts a manager, which a kill cuts off from its API server.
-	begin := func() (*capstantest.Kit, *atomic.Bool) {
+	begin := func() *mortalManager {
 		GinkgoHelper()
-		dead := &atomic.Bool{}
-		options := kitOptions()
-		options.Transport = func(next http.RoundTripper) http.RoundTripper { return mortal{next, dead} }
-		started, err := capstantest.Start(context.Background(), separate, options)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func() { _ = started.Stop() })
-		return started, dead
+		return startMortal(separate, kitOptions())
 	}
 
 	// gather creates the Turns, each in a Session of its own.
@@ -160,7 +133,7 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 	}
 
 	It("uses all but one worst case of it", func(ctx context.Context) {
-		kit, _ = begin()
+		kit = begin().kit
 		turns, text := gather(ctx)
 		spent := settle(ctx, turns)
 		limit, billed := decimal.RequireFromString(text), decimal.New(double.billed.Load(), -6)
@@ -173,20 +146,16 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 	})
 
 	It("is never billed more than it, while two managers are killed again and again", func(ctx context.Context) {
-		first, firstDead := begin()
-		second, secondDead := begin()
-		kit = first
+		first, second := begin(), begin()
+		kit = first.kit
 		turns, text := gather(ctx)
 		for range 6 {
 			<-time.After(700 * time.Millisecond)
-			firstDead.Store(true)
-			_ = first.Stop()
-			first, firstDead = second, secondDead
-			second, secondDead = begin()
-			kit = second
+			first.kill()
+			first, second = second, begin()
+			kit = second.kit
 		}
-		firstDead.Store(true)
-		_ = first.Stop()
+		first.kill()
 		spent := settle(ctx, turns)
 		limit, billed := decimal.RequireFromString(text), decimal.New(double.billed.Load(), -6)
 		AddReportEntry(fmt.Sprintf("%d Turns, %d calls, %s of %s billed, %s spent",
