@@ -71,7 +71,7 @@ func askListed(ctx context.Context, namespace string) {
 func permit(ctx context.Context, permitted, namespace string) {
 	GinkgoHelper()
 	const name, file = "e2e-egress", "egress.yaml"
-	create(ctx, &corev1.ConfigMap{ObjectMeta: named(managerNamespace, name), Data: map[string]string{
+	policy := &corev1.ConfigMap{ObjectMeta: named(managerNamespace, name), Data: map[string]string{
 		file: fmt.Sprintf(`apiVersion: manager.capstan.dev/v1alpha1
 kind: EgressPolicy
 rules:
@@ -79,7 +79,9 @@ rules:
   services: [{namespace: %s, name: ollama, ports: [11434]}]
   plainHTTP: Allowed
 `, permitted, namespace),
-	}})
+	}}
+	create(ctx, policy)
+	DeferCleanup(func(ctx SpecContext) { Expect(api.Delete(ctx, policy)).To(Succeed()) }, NodeTimeout(time.Minute))
 	changeManager(ctx, func(spec *corev1.PodSpec) {
 		spec.Volumes = append(spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 			ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}},
