@@ -179,9 +179,12 @@ test-faults: envtest postgres ## Run a sample of the fault suite. FAULT_SEED and
 	@$(faults) -timeout 20m ./test/crash
 
 .PHONY: test-exhaustive
-test-exhaustive: envtest postgres ## Run the whole fault suite (hours).
+test-exhaustive: envtest postgres ## Run the whole fault suite, and the crowds of Turns and Schedules at their full size (hours).
 	@echo "==> faults: all of them"
 	@FAULT_CELLS=0 $(faults) -timeout 12h ./test/crash
+	@echo "==> crowds: all of them"
+	@CAPSTAN_CROWD=300 CAPSTAN_SCHEDULES=1000 CAPSTAN_IDLE_SCHEDULES=10000 $(with_assets) CGO_ENABLED=0 \
+		go test -count=1 -timeout 3h ./test/turns -args -ginkgo.focus 'A crowd of' -ginkgo.v
 
 .PHONY: test-examples
 test-examples: envtest ## Run the tests of the example modules, as users do.
