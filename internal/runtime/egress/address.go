@@ -56,10 +56,11 @@ func Own(addresses []net.Addr) []netip.Prefix {
 	return own
 }
 
-// permitted reports whether a request may go to an address: it is public, or the operator has allowed it. A range of
-// IPv4 also covers the addresses that IPv6 maps to it.
-func (c *Client) permitted(a netip.Addr) bool {
-	return (public(a) && !within(c.private, a.Unmap())) || (a.Zone() == "" && within(c.allow, a.Unmap()))
+// permitted reports whether a request may go to an address: it is public, or the operator has allowed it, which does
+// not count for requests to public addresses only. A range of IPv4 also covers the addresses that IPv6 maps to it.
+func (c *Client) permitted(a netip.Addr, publicOnly bool) bool {
+	return (public(a) && !within(c.private, a.Unmap())) ||
+		(!publicOnly && a.Zone() == "" && within(c.allow, a.Unmap()))
 }
 
 // denied reports whether no request goes to an address and port, even if it is allowed. An address that maps an IPv4

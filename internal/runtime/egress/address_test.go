@@ -90,7 +90,7 @@ func TestTheOperatorAllowsMore(t *testing.T) {
 		"127.0.0.1":         false,
 		"8.8.8.8":           true,
 	} {
-		if got := c.permitted(netip.MustParseAddr(address)); got != want {
+		if got := c.permitted(netip.MustParseAddr(address), false); got != want {
 			t.Errorf("%s: permitted is %v, want %v", address, got, want)
 		}
 	}

@@ -98,6 +98,9 @@ func (d connector) connect(ctx context.Context, network, hostPort string) (net.C
 // targets are where a connection to a host and port may be made to, at most maxAddresses.
 func (d connector) targets(ctx context.Context, host string, port uint16) ([]target, error) {
 	policy := d.client.policy.Load()
+	if d.route.Public {
+		policy = nil
+	}
 	if s := d.route.Service; s != nil && s.Host() == host && s.Port == int32(port) {
 		return d.backends(ctx, *s, nil)
 	}
@@ -118,7 +121,7 @@ func (d connector) targets(ctx context.Context, host string, port uint16) ([]tar
 		case a.Zone() == "" && rule != nil && d.client.reachable(netip.AddrPortFrom(a, port)):
 			to.roots = rule.Roots
 			permitted = append(permitted, to)
-		case (!d.plain || d.public) && d.client.permitted(a) && !d.client.denied(a, port):
+		case (!d.plain || d.public) && d.client.permitted(a, d.route.Public) && !d.client.denied(a, port):
 			permitted = append(permitted, to)
 		}
 	}

@@ -32,7 +32,7 @@ type hop struct {
 
 // begin checks a request.
 func (c *Client) begin(r Request) (*hop, *Error) {
-	ruled := c.policy.Load().permitsPlain(r.Route.Namespace)
+	ruled := !r.Route.Public && c.policy.Load().permitsPlain(r.Route.Namespace)
 	u, err := parse(r.URL, r.AllowHTTP || ruled || r.Route.Service != nil)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (h *hop) follow(status int, location string) (*hop, *Error) {
 	next.url, next.header = u, h.header.Clone()
 	if u.Scheme != h.url.Scheme || place(u) != place(h.url) {
 		// The Service and the certificates are for the first destination alone.
-		next.route = Route{Namespace: h.route.Namespace}
+		next.route = Route{Namespace: h.route.Namespace, Public: h.route.Public}
 		if len(h.secret) > 0 {
 			return nil, failure(
 				ReasonRedirect,

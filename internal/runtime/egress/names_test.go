@@ -112,7 +112,7 @@ func TestTheNetworkOfTheManagerItselfIsNotPublic(t *testing.T) {
 	for address, want := range map[string]bool{
 		"2600:1f14:0:1::6": false, "2600:1f14:0:1::80": true, "2600:1f14:0:2::6": true, "8.8.4.5": false, "8.8.4.8": true,
 	} {
-		if got := c.permitted(netip.MustParseAddr(address)); got != want {
+		if got := c.permitted(netip.MustParseAddr(address), false); got != want {
 			t.Errorf("%s: permitted is %v, want %v; own %v", address, got, want, own)
 		}
 	}

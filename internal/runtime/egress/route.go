@@ -19,6 +19,9 @@ type Route struct {
 	Service *Service
 	// Roots are the certificates that servers are trusted by instead of Options.Roots; nil for those.
 	Roots *x509.CertPool
+	// Public restricts the request to public addresses: neither Options.Allow nor the Policy permits others. It is for
+	// addresses that a user has chosen who may write neither a Tool nor a Model.
+	Public bool
 }
 
 // Service is a port of a Service of Kubernetes. Requests to it reach one of its pods, without DNS.
