@@ -64,6 +64,10 @@ const (
 	// AnnotationOAuthClient on a Secret with LabelConnection names the Secret of the namespace, with LabelOAuthClient, by
 	// which its token is refreshed.
 	AnnotationOAuthClient = "capstan.dev/oauth-client"
+	// AnnotationTokenHosts on a Secret with LabelConnection lists the hosts that its refresh token may be sent to, in the
+	// form of AnnotationAllowedHosts. A connection with AnnotationOAuthClient needs it: the address of the token endpoint
+	// is that of another user.
+	AnnotationTokenHosts = "capstan.dev/token-hosts"
 	// AnnotationWalletMaxPerDay makes a Secret a wallet, with the most that may be paid from it in a day, in UTC, as a
 	// decimal in US dollars, such as 5.00. A wallet needs AnnotationAllowedHosts as well, and is never sent anywhere.
 	AnnotationWalletMaxPerDay = "capstan.dev/wallet-max-per-day"

@@ -302,12 +302,19 @@ var _ = Describe("A connection of a user", func() {
 			}
 			_, _ = fmt.Fprint(w, `{"access_token":"new-t0ken","expires_in":3600,"token_type":"Bearer"}`)
 		})
-		namespace := staged(ctx, connected(s, v1alpha1.SideEffectAtMostOnce),
-			builder.Connection("", "github", "ann", map[string]string{
-				connection.KeyToken: "old-t0ken", connection.KeyExpiry: "2026-01-01T00:00:00Z",
-				connection.KeyRefreshToken: "refresh-t0ken", connection.KeyTokenURL: login.URL,
-				connection.KeyClientID: "id", connection.KeyClientSecret: "client-t0ken",
-			}, s.host()))
+		connected := connected(s, v1alpha1.SideEffectAtMostOnce)
+		secret := builder.Connection("", "github", "ann", map[string]string{
+			connection.KeyToken: "old-t0ken", connection.KeyExpiry: "2026-01-01T00:00:00Z",
+			connection.KeyRefreshToken: "refresh-t0ken",
+		}, s.host())
+		secret.Annotations[v1alpha1.AnnotationOAuthClient] = "app"
+		secret.Annotations[v1alpha1.AnnotationTokenHosts] = login.host()
+		namespace := staged(ctx, connected, secret, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "app", Labels: map[string]string{v1alpha1.LabelOAuthClient: "github"}},
+			StringData: map[string]string{
+				connection.KeyTokenURL: login.URL, connection.KeyClientID: "id", connection.KeyClientSecret: "client-t0ken",
+			},
+		})
 		create(ctx, by("ann", namespace, "demo-1"))
 		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(HaveField("Status.WaitsFor", ConsistOf(And(
 			HaveField("Type", v1alpha1.WaitTypeReference),
@@ -323,6 +330,29 @@ var _ = Describe("A connection of a user", func() {
 		Expect(s.authorizations()).To(Equal([]string{"Bearer new-t0ken", "Bearer new-t0ken"}))
 		Expect(login.requests()).To(HaveLen(2), "the failure, and one token for both Turns")
 		Expect(login.requests()[1].body).To(ContainSubstring("grant_type=refresh_token&refresh_token=refresh-t0ken"))
+		expectNoTrace(ctx, namespace, "t0ken")
+	})
+
+	It("is refreshed at no host but those that its user has named", func(ctx context.Context) {
+		s := newSite(echo)
+		attacker := newSite(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprint(w, `{"access_token":"evil","expires_in":3600,"token_type":"Bearer"}`)
+		})
+		secret := builder.Connection("", "github", "ann", map[string]string{connection.KeyRefreshToken: "refresh-t0ken"},
+			s.host())
+		secret.Annotations[v1alpha1.AnnotationOAuthClient] = "app"
+		secret.Annotations[v1alpha1.AnnotationTokenHosts] = "login.example"
+		namespace := staged(ctx, connected(s, v1alpha1.SideEffectPure), secret, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "app", Labels: map[string]string{v1alpha1.LabelOAuthClient: "github"}},
+			StringData: map[string]string{
+				connection.KeyTokenURL: attacker.URL, connection.KeyClientID: "id", connection.KeyClientSecret: "c",
+			},
+		})
+		create(ctx, by("ann", namespace, "demo-1"))
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(capstantest.WaitForInput("ask"))
+		Expect(attacker.requests()).To(BeEmpty())
+		Expect(s.requests()).To(BeEmpty())
 		expectNoTrace(ctx, namespace, "t0ken")
 	})
 

@@ -36,7 +36,7 @@ const (
 
 // newConnection is what connect writes, without secret values.
 type newConnection struct {
-	hosts                            []string
+	hosts, tokenHosts                []string
 	grant, expiry                    string
 	client, tokenURL, clientID, mode string
 	public                           bool
@@ -57,7 +57,7 @@ the id and secret of a client. The values are read in this order, one in a line:
 the secret of the client.`,
 		Example: `  kubectl capstan connect github --host api.github.com
   pass show github | kubectl capstan connect github --host api.github.com
-  kubectl capstan connect drive --host www.googleapis.com --grant refresh-token --oauth-client drive-client`,
+  kubectl capstan connect crm --host crm.example --grant refresh-token --oauth-client app --token-host login.example`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
@@ -69,6 +69,8 @@ the secret of the client.`,
 	f.StringVar(&n.grant, "grant", grantToken, "What is stored: token, refresh-token or client-credentials.")
 	f.StringVar(&n.expiry, "expiry", "", "When the token expires, in RFC 3339.")
 	f.StringVar(&n.client, "oauth-client", "", "The Secret with the OAuth client, for a refresh token.")
+	f.StringSliceVar(&n.tokenHosts, "token-host", nil,
+		"A host, or host:port, of the token endpoint, which the refresh token may be sent to. Required with --oauth-client.")
 	f.StringVar(&n.tokenURL, "token-url", "", "The token endpoint of the provider, without --oauth-client.")
 	f.StringVar(&n.clientID, "client-id", "", "The id of your OAuth client, without --oauth-client.")
 	f.BoolVar(&n.public, "public-client", false, "The OAuth client has no secret.")
@@ -76,6 +78,7 @@ the secret of the client.`,
 	f.StringSliceVar(&n.scopes, "scope", nil, "A scope to request, with client-credentials.")
 	cmd.MarkFlagsMutuallyExclusive("oauth-client", "token-url")
 	cmd.MarkFlagsMutuallyExclusive("oauth-client", "client-id")
+	cmd.MarkFlagsRequiredTogether("oauth-client", "token-host")
 	if err := cmd.MarkFlagRequired("host"); err != nil {
 		panic(err) // the flag is that of above
 	}
@@ -154,6 +157,7 @@ func (n newConnection) secret(of connection.Of, values map[string]string) *corev
 	}
 	if n.client != "" {
 		s.Annotations[v1alpha1.AnnotationOAuthClient] = n.client
+		s.Annotations[v1alpha1.AnnotationTokenHosts] = strings.Join(n.tokenHosts, ",")
 	}
 	for key, value := range values {
 		s.Data[key] = []byte(value)

@@ -2,12 +2,14 @@ package connection
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/credential"
 )
 
 // The keys of the Secret of a connection.
@@ -165,6 +167,10 @@ func clientOf(
 		// The client's own token would have the rights of the client, for which the user has not signed in.
 		return nil, &UnusableError{Secret: secret.Name, Why: fmt.Sprintf(
 			"names an OAuth client and has no key %q: the client of others is for refreshing only", KeyRefreshToken)}
+	case strings.TrimSpace(secret.Annotations[v1alpha1.AnnotationTokenHosts]) == "":
+		return nil, &UnusableError{Secret: secret.Name, Why: fmt.Sprintf(
+			"names an OAuth client and has no annotation %s with the hosts that its refresh token may be sent to",
+			v1alpha1.AnnotationTokenHosts)}
 	case read == nil:
 		return nil, nil
 	}
@@ -181,7 +187,7 @@ func clientOf(
 }
 
 // grantOf returns how to get tokens with a client. The token endpoint is that of the client, so that its secret goes
-// nowhere else.
+// nowhere else, and one of the hosts of the connection, so that the refresh token goes nowhere else.
 func grantOf(secret, client *corev1.Secret) (*Grant, error) {
 	g := &Grant{
 		RefreshToken: value(secret, KeyRefreshToken), TokenURL: value(client, KeyTokenURL),
@@ -206,9 +212,24 @@ func grantOf(secret, client *corev1.Secret) (*Grant, error) {
 	case len(g.Scopes) > MaxScopes:
 		why = fmt.Sprintf("has more than %d scopes", MaxScopes)
 	default:
-		return g, nil
+		return g, boundTo(secret, g.TokenURL)
 	}
 	return nil, &UnusableError{Secret: client.Name, Why: why}
+}
+
+// boundTo returns an error if a connection does not let its refresh token be sent to a token endpoint: with the client of
+// another user, its address is that user's as well.
+func boundTo(secret *corev1.Secret, endpoint string) error {
+	list, bound := secret.Annotations[v1alpha1.AnnotationTokenHosts]
+	if !bound {
+		return nil
+	}
+	to, err := url.Parse(endpoint)
+	if err != nil || !credential.Lists(list, to) {
+		return &UnusableError{Secret: secret.Name, Why: fmt.Sprintf(
+			"has the annotation %s, which does not list the host of the %s", v1alpha1.AnnotationTokenHosts, KeyTokenURL)}
+	}
+	return nil
 }
 
 // value returns a value of a Secret. A line break at its end usually comes from a file.

@@ -114,7 +114,9 @@ func TestTheClientOfOthersIsForRefreshingOnly(t *testing.T) {
 	for name, test := range map[string]struct {
 		data   map[string]string
 		named  string
-		found  *corev1.Secret
+		// unbound is set for a connection that names no hosts for the refresh token.
+		unbound bool
+		found   *corev1.Secret
 		want   Grant
 		reject string
 	}{
@@ -137,6 +139,10 @@ func TestTheClientOfOthersIsForRefreshingOnly(t *testing.T) {
 			found: client,
 			want:  Grant{RefreshToken: "r", TokenURL: own[KeyTokenURL], ClientID: "id", ClientSecret: "c1ient"},
 		},
+		"the client of others, to any host": {
+			data: map[string]string{KeyRefreshToken: "r"}, named: "app", found: client, unbound: true,
+			reject: "has no annotation capstan.dev/token-hosts",
+		},
 		"the client's own token":   {named: "app", found: client, reject: "for refreshing only"},
 		"a client that is missing": {data: map[string]string{KeyRefreshToken: "r"}, named: "app", reject: "does not exist"},
 		"a Secret that is no client": {
@@ -155,6 +161,10 @@ func TestTheClientOfOthersIsForRefreshingOnly(t *testing.T) {
 			secret := secretOf(anns, test.data)
 			if test.named != "" {
 				secret.Annotations[v1alpha1.AnnotationOAuthClient] = test.named
+				secret.Annotations[v1alpha1.AnnotationTokenHosts] = "login.example"
+				if test.unbound {
+					delete(secret.Annotations, v1alpha1.AnnotationTokenHosts)
+				}
 			}
 			c, err := Parse(secret, anns, func(string) (*corev1.Secret, error) { return test.found, nil })
 			if test.reject != "" {

@@ -49,8 +49,12 @@ func IsWallet(secret *corev1.Secret) bool {
 
 // PaysAt reports whether a Secret is a wallet that may pay at a URL: its list of hosts has that of the URL.
 func PaysAt(secret *corev1.Secret, to *url.URL) bool {
-	return IsWallet(secret) &&
-		isListed(secret.Annotations[v1alpha1.AnnotationAllowedHosts], to, strings.EqualFold(to.Scheme, "http"))
+	return IsWallet(secret) && Lists(secret.Annotations[v1alpha1.AnnotationAllowedHosts], to)
+}
+
+// Lists reports whether a list of hosts, in the form of AnnotationAllowedHosts, has that of a URL.
+func Lists(list string, to *url.URL) bool {
+	return isListed(list, to, strings.EqualFold(to.Scheme, "http"))
 }
 
 // isListed reports whether a list of hosts has that of a URL. Hosts without a scheme are those of HTTPS.

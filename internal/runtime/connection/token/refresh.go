@@ -35,8 +35,8 @@ const (
 // pauses are those after failures of a token endpoint that requests no pause.
 var pauses = backoff.Exponential{First: 5 * time.Second, Factor: 2, Longest: 5 * time.Minute}
 
-// codes are the errors of token endpoints that are repeated to users. Everything else that they respond is not: it may
-// contain what they were sent.
+// codes are the errors of the token endpoints of OAuth clients of the namespace that are repeated to users. Everything
+// else that they respond is not: it may contain what they were sent.
 var codes = []string{
 	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
 	"access_denied",
@@ -118,12 +118,13 @@ func (s *Source) refresh(
 			return "", missing(of.Provider, "the token of the connection to %q cannot be refreshed: %s", of.Provider, why)
 		}
 	}
-	found, err := s.ask(ctx, of, c.Grant, known.refreshToken, to)
+	from := issuer{of: of, to: to, own: c.Client == c.Secret}
+	found, err := s.ask(ctx, from, c.Grant, known.refreshToken)
 	now := s.clock()
 	switch rejected, failed := (*MissingError)(nil), (*UnavailableError)(nil); {
 	case err == nil && !valid(found.AccessToken):
 		err = s.failed(of, key, known, &UnavailableError{
-			Provider: of.Provider, Why: refusal(of, to, "its token is not printable ASCII without spaces"),
+			Provider: of.Provider, Why: from.refusal("its token is not printable ASCII without spaces"),
 		}, now)
 	case err == nil:
 		known = issued{token: found.AccessToken, expires: now.Add(lifetime), refreshToken: known.refreshToken}
@@ -161,13 +162,36 @@ func (s *Source) failed(
 	return failure
 }
 
+// issuer is a token endpoint that is asked for a connection.
+type issuer struct {
+	of connection.Of
+	to *url.URL
+	// own reports whether the user of the connection has chosen its address. Such a user may be one who may write neither
+	// a Tool nor a Model: the request goes to public addresses only, and nothing is shown of how it ends.
+	own bool
+}
+
+// route is how the endpoint is reached.
+func (e issuer) route() egress.Route {
+	if e.own {
+		return egress.Route{Public: true}
+	}
+	return egress.Route{Namespace: e.of.Namespace}
+}
+
+// refusal is the message for users.
+func (e issuer) refusal(why string) string {
+	text := fmt.Sprintf("%s has issued no token for the connection of %s to %q", e.to.Hostname(), e.of.User, e.of.Provider)
+	if e.own {
+		return text
+	}
+	return text + ": " + why
+}
+
 // ask requests a token. The error is a *MissingError or an *UnavailableError.
-func (s *Source) ask(
-	ctx context.Context, of connection.Of, g *connection.Grant, rotated string, to *url.URL,
-) (*oauth2.Token, error) {
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, s.egress.HTTPClient(egress.TransportOptions{
-		Hosts: []string{egress.Place(to)}, Route: egress.Route{Namespace: of.Namespace}, MaxBody: maxResponseBytes,
-		Idle: refreshTimeout,
+func (s *Source) ask(ctx context.Context, e issuer, g *connection.Grant, rotated string) (*oauth2.Token, error) {
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, s.client(egress.TransportOptions{
+		Hosts: []string{egress.Place(e.to)}, Route: e.route(), MaxBody: maxResponseBytes, Idle: refreshTimeout,
 	}))
 	style := oauth2.AuthStyleInHeader
 	if g.InBody {
@@ -192,18 +216,19 @@ func (s *Source) ask(
 	if err == nil {
 		return found, nil
 	}
-	return nil, s.explain(of, to, err)
+	return nil, s.explain(e, err)
 }
 
 // explain returns the meaning of an error, without anything that the token endpoint has responded but a known code.
-func (s *Source) explain(of connection.Of, to *url.URL, err error) error {
+func (s *Source) explain(from issuer, err error) error {
+	provided := from.of.Provider
 	var own *egress.Error
 	var refused *oauth2.RetrieveError
 	switch {
 	case errors.As(err, &own):
-		return &UnavailableError{Provider: of.Provider, Why: refusal(of, to, own.Text)}
+		return &UnavailableError{Provider: provided, Why: from.refusal(own.Text)}
 	case !errors.As(err, &refused) || refused.Response == nil:
-		return &UnavailableError{Provider: of.Provider, Why: refusal(of, to, "the response is not that of a token endpoint")}
+		return &UnavailableError{Provider: provided, Why: from.refusal("the response is not that of a token endpoint")}
 	}
 	status := refused.Response.StatusCode
 	what := fmt.Sprintf("the response has status %d", status)
@@ -213,18 +238,13 @@ func (s *Source) explain(of connection.Of, to *url.URL, err error) error {
 	passing := status >= http.StatusInternalServerError || status == http.StatusTooManyRequests ||
 		status == http.StatusRequestTimeout
 	if !passing && (status >= http.StatusBadRequest || slices.Contains(codes, refused.ErrorCode)) {
-		return missing(of.Provider, "%s", refusal(of, to, what))
+		return missing(provided, "%s", from.refusal(what))
 	}
-	e := &UnavailableError{Provider: of.Provider, Why: refusal(of, to, what)}
+	e := &UnavailableError{Provider: provided, Why: from.refusal(what)}
 	if pause := provider.RetryAfter(refused.Response.Header, s.clock()); pause > 0 {
 		e.Until = s.clock().Add(pause)
 	}
 	return e
-}
-
-func refusal(of connection.Of, to *url.URL, why string) string {
-	return fmt.Sprintf("%s has issued no token for the connection of %s to %q: %s", to.Hostname(), of.User, of.Provider,
-		why)
 }
 
 // valid reports whether a token can be sent in a header.

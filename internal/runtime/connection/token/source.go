@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ const (
 // Source returns tokens of connections. It is safe for concurrent use.
 type Source struct {
 	secrets credential.Reader
-	egress  *egress.Client
+	client  func(egress.TransportOptions) *http.Client
 	clock   func() time.Time
 	issued  *fairshare.Cache[string, issued]
 	flights singleflight.Group
@@ -38,7 +39,7 @@ type Source struct {
 // NewSource returns a Source that reads Secrets and sends the requests to token endpoints.
 func NewSource(secrets credential.Reader, client *egress.Client, clock func() time.Time) *Source {
 	return &Source{
-		secrets: secrets, egress: client, clock: clock, issued: fairshare.NewCache[string, issued](maxKeptBytes),
+		secrets: secrets, client: client.HTTPClient, clock: clock, issued: fairshare.NewCache[string, issued](maxKeptBytes),
 	}
 }
 

@@ -17,9 +17,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/connection"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
@@ -35,8 +37,12 @@ type endpoint struct {
 	answer http.HandlerFunc
 	now    time.Time
 	secret *corev1.Secret
+	// client is the Secret with the OAuth client that the connection names.
+	client *corev1.Secret
+	egress *egress.Client
 }
 
+// newEndpoint returns a token endpoint, and a connection with this data whose OAuth client is that of the namespace.
 func newEndpoint(t *testing.T, data map[string]string) (*endpoint, *Source) {
 	t.Helper()
 	e := &endpoint{now: time.Now()}
@@ -58,23 +64,57 @@ func newEndpoint(t *testing.T, data map[string]string) (*endpoint, *Source) {
 		answer(w, r)
 	}))
 	t.Cleanup(e.Close)
-	all := map[string]string{
-		connection.KeyTokenURL: e.URL, connection.KeyClientID: "id", connection.KeyClientSecret: "c1ient",
-	}
-	for key, value := range data {
-		all[key] = value
-	}
-	e.secret = builder.Connection(of.Namespace, of.Provider, of.User, all, "api.github.com")
+	e.secret = builder.Connection(of.Namespace, of.Provider, of.User, data, "api.github.com")
 	e.secret.UID = types.UID("uid")
+	e.secret.Annotations[v1alpha1.AnnotationOAuthClient] = "app"
+	e.secret.Annotations[v1alpha1.AnnotationTokenHosts] = "login.example, " + strings.TrimPrefix(e.URL, "https://")
+	e.client = &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: of.Namespace, Name: "app", Labels: map[string]string{v1alpha1.LabelOAuthClient: of.Provider},
+		},
+		Data: map[string][]byte{},
+	}
+	for key, value := range e.ofClient() {
+		e.client.Data[key] = []byte(value)
+	}
 	roots := x509.NewCertPool()
 	roots.AddCert(e.Certificate())
-	client := egress.New(egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: roots})
+	e.egress = egress.New(egress.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: roots})
 	return e, NewSource(func(_ context.Context, namespace, name string) (*corev1.Secret, error) {
-		if e.secret == nil || namespace != e.secret.Namespace || name != e.secret.Name {
-			return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
+		for _, s := range []*corev1.Secret{e.secret, e.client} {
+			if s != nil && namespace == s.Namespace && name == s.Name {
+				return s.DeepCopy(), nil
+			}
 		}
-		return e.secret.DeepCopy(), nil
-	}, client, func() time.Time { return e.now })
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
+	}, e.egress, func() time.Time { return e.now })
+}
+
+func (e *endpoint) ofClient() map[string]string {
+	return map[string]string{
+		connection.KeyTokenURL: e.URL, connection.KeyClientID: "id", connection.KeyClientSecret: "c1ient",
+	}
+}
+
+// own makes the OAuth client one of the user's own.
+func (e *endpoint) own() {
+	delete(e.secret.Annotations, v1alpha1.AnnotationOAuthClient)
+	delete(e.secret.Annotations, v1alpha1.AnnotationTokenHosts)
+	for key, value := range e.ofClient() {
+		e.secret.Data[key] = []byte(value)
+	}
+}
+
+// asPublic lets the Source reach the endpoint by requests that may go to public addresses only.
+func (e *endpoint) asPublic(t *testing.T, s *Source) {
+	t.Helper()
+	s.client = func(o egress.TransportOptions) *http.Client {
+		if !o.Route.Public || o.Route.Namespace != "" {
+			t.Errorf("the route is %+v", o.Route)
+		}
+		o.Route.Public = false
+		return e.egress.HTTPClient(o)
+	}
 }
 
 // issues is a response with a token.
@@ -152,6 +192,8 @@ func TestClientCredentialsHaveTokensOfTheirOwn(t *testing.T) {
 	e, s := newEndpoint(t, map[string]string{
 		connection.KeyScopes: "read write", connection.KeyClientAuthentication: connection.AuthenticationBody,
 	})
+	e.own()
+	e.asPublic(t, s)
 	e.respond(issues("first", "", 0))
 	e.expect(t, s, "first")
 	if e.asked[0].Get("grant_type") != "client_credentials" || e.asked[0].Get("scope") != "read write" {
@@ -289,10 +331,92 @@ func TestATokenIsUsedUntilItsEndWhereItsEndpointFails(t *testing.T) {
 func TestATokenEndpointIsReachedAsAnyAddressIs(t *testing.T) {
 	e, _ := newEndpoint(t, map[string]string{connection.KeyRefreshToken: "r1"})
 	e.respond(issues("first", "", 120))
+	e.own()
 	s := NewSource(func(context.Context, string, string) (*corev1.Secret, error) { return e.secret, nil },
 		egress.New(egress.Options{}), func() time.Time { return e.now })
 	var unavailable *UnavailableError
 	if _, err := s.Token(t.Context(), of); !errors.As(err, &unavailable) || len(e.asked) != 0 {
 		t.Errorf("a private address: %v, %d requests", err, len(e.asked))
+	}
+}
+
+// Rules: CONN-01.
+func TestARefreshTokenIsSentToTheHostsThatItsUserHasNamedOnly(t *testing.T) {
+	for name, test := range map[string]struct {
+		hosts func(own string) string
+		sent  bool
+	}{
+		"that of the endpoint": {func(own string) string { return own }, true},
+		"among others":         {func(own string) string { return "login.example," + own }, true},
+		"another one":          {func(string) string { return "login.example" }, false},
+		"another port":         {func(own string) string { return strings.Split(own, ":")[0] }, false},
+		"plain HTTP":           {func(own string) string { return "http://" + own }, false},
+		"none":                 {func(string) string { return "" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, s := newEndpoint(t, map[string]string{connection.KeyRefreshToken: "r1"})
+			e.respond(issues("first", "", 3600))
+			e.secret.Annotations[v1alpha1.AnnotationTokenHosts] = test.hosts(strings.TrimPrefix(e.URL, "https://"))
+			got, err := s.Token(t.Context(), of)
+			if sent := len(e.asked) > 0; sent != test.sent || (err == nil) != test.sent {
+				t.Errorf("sent: %t, %q, %v", sent, got.Value, err)
+			}
+			var missing *MissingError
+			if !test.sent && !errors.As(err, &missing) {
+				t.Errorf("the error is %v", err)
+			}
+			if known := s.Check(t.Context(), of); (known == nil) != test.sent {
+				t.Errorf("before a request: %v", known)
+			}
+		})
+	}
+}
+
+// Who may write the OAuth client receives no token of users by it, also of those that were refreshed before.
+func TestAnOAuthClientThatIsRedirectedReceivesNoToken(t *testing.T) {
+	e, s := newEndpoint(t, map[string]string{connection.KeyRefreshToken: "r1"})
+	e.respond(issues("first", "r2", 60))
+	e.expect(t, s, "first")
+	attacker, _ := newEndpoint(t, nil)
+	attacker.respond(issues("evil", "", 60))
+	e.client.Data[connection.KeyTokenURL] = []byte(attacker.URL)
+	e.now = e.now.Add(time.Hour)
+	var missing *MissingError
+	if _, err := s.Token(t.Context(), of); !errors.As(err, &missing) || len(attacker.asked) != 0 {
+		t.Errorf("%v, the attacker was sent %v", err, attacker.asked)
+	}
+}
+
+// Rules: CONN-01.
+func TestNothingIsShownOfATokenEndpointThatAUserHasChosen(t *testing.T) {
+	texts := map[string]bool{}
+	for name, answer := range map[string]http.HandlerFunc{
+		"a status of a client": fails(404, ""), "a status of a server": fails(502, ""), "no right": fails(403, ""),
+		"a code": fails(400, "invalid_grant"), "a page": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("<html>"))
+		},
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://other.example", http.StatusFound)
+		},
+	} {
+		e, s := newEndpoint(t, map[string]string{connection.KeyRefreshToken: "r1"})
+		e.own()
+		e.asPublic(t, s)
+		e.respond(answer)
+		_, err := s.Token(t.Context(), of)
+		if err == nil || len(e.asked) != 1 {
+			t.Fatalf("%s: %v after %d requests", name, err, len(e.asked))
+		}
+		texts[err.Error()] = true
+	}
+	unreached, s := newEndpoint(t, map[string]string{connection.KeyRefreshToken: "r1"})
+	unreached.own()
+	_, err := s.Token(t.Context(), of)
+	if err == nil || len(unreached.asked) != 0 {
+		t.Fatalf("an address that the operator permits: %v after %d requests", err, len(unreached.asked))
+	}
+	texts[err.Error()] = true
+	if len(texts) != 1 {
+		t.Errorf("the texts are %v", texts)
 	}
 }
