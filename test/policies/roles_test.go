@@ -187,6 +187,7 @@ var _ = Describe("The role", func() {
 		Entry(nil, "capstan-aggregate-to-view", "view"),
 		Entry(nil, "capstan-edit", "edit", "admin"),
 		Entry(nil, "capstan-tools", "edit", "admin"),
+		Entry(nil, "capstan-connections", "edit", "admin"),
 		Entry(nil, "capstan-approve", "admin"),
 		Entry(nil, "capstan-admin"),
 	)
