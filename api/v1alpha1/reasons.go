@@ -101,6 +101,8 @@ const (
 	ReasonStartFailing = "StartFailing"
 	// ReasonNameTaken: another object has the name of the Turn of a tick, or of its Session.
 	ReasonNameTaken = "NameTaken"
+	// ReasonSessionReplaced: the Session of a Schedule with submittedBy was created again since the spec was changed.
+	ReasonSessionReplaced = "SessionReplaced"
 )
 
 // Reasons of the conditions of a Budget.

@@ -197,8 +197,10 @@ type ScheduleSpec struct {
 	// +required
 	Turn ScheduledTurn `json:"turn"` //nolint:kubeapilinter // A rule requires one of two of its fields.
 
-	// submittedBy is the user whose messages these are. It must be the name of the user who sets it, or who changes the
-	// message or the Session. The Turns have it: the four-eyes policy for approvals requires it.
+	// submittedBy is the user whose messages these are. It must be the name of the user who creates the Schedule or
+	// changes its spec, unless the change is that suspend becomes true. The Turns have it: the four-eyes policy for
+	// approvals requires it. With it, the Session of a sessionRef is the one that had the name when the spec was changed:
+	// ticks wait if another Session is created under the name, until the spec is changed again.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -251,6 +253,12 @@ type ScheduleStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Active []ActiveTick `json:"active,omitempty"`
+	// sessionUID is the UID of the Session that sessionRef named when the spec was last changed, of a Schedule with
+	// submittedBy: no other Session is sent its messages.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Type=string
+	SessionUID types.UID `json:"sessionUID,omitempty"`
 }
 
 // Schedule creates Turns at the times of a cron expression, or one Turn at a time.

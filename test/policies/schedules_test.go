@@ -2,9 +2,13 @@ package policies_test
 
 import (
 	"context"
+	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -133,6 +137,21 @@ var _ = Describe("The policies on the manager and Schedules", func() {
 	})
 })
 
+// writtenBy are changes of the fields of a Schedule that make its message that of who makes them. at cannot be changed.
+var writtenBy = map[string]func(*v1alpha1.Schedule){
+	"turn":       func(s *v1alpha1.Schedule) { s.Spec.Turn.Input = "Pay." },
+	"sessionRef": func(s *v1alpha1.Schedule) { s.Spec.SessionRef.Name = "other" },
+	"sessionTemplate": perTick,
+	"schedule":        func(s *v1alpha1.Schedule) { s.Spec.Schedule = "* * * * *" },
+	"timeZone":        func(s *v1alpha1.Schedule) { s.Spec.TimeZone = "Asia/Tokyo" },
+	"concurrencyPolicy": func(s *v1alpha1.Schedule) {
+		s.Spec.ConcurrencyPolicy = v1alpha1.ConcurrencyPolicyReplace
+	},
+	"startingDeadlineSeconds":     func(s *v1alpha1.Schedule) { s.Spec.StartingDeadlineSeconds = ptr.To[int64](9) },
+	"successfulTurnsHistoryLimit": func(s *v1alpha1.Schedule) { s.Spec.SuccessfulTurnsHistoryLimit = ptr.To[int32](0) },
+	"failedTurnsHistoryLimit":     func(s *v1alpha1.Schedule) { s.Spec.FailedTurnsHistoryLimit = ptr.To[int32](0) },
+}
+
 var _ = Describe("The policy schedule-authors", func() {
 	const (
 		turns    = "you are not allowed to write a Schedule, because it requires the verb create on turns in capstan.dev."
@@ -159,7 +178,7 @@ var _ = Describe("The policy schedule-authors", func() {
 		accepts(creating(ctx, user, fresh))
 	})
 
-	It("holds submittedBy to the user who sets it or changes the message", func(ctx context.Context) {
+	It("holds submittedBy to the user who writes the Schedule", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-edit")
 		message := "submittedBy must be your own user name, " + name + ". Set it to that name, or omit it."
 		s := newSchedule("signed")
@@ -171,8 +190,33 @@ var _ = Describe("The policy schedule-authors", func() {
 		another, other := newUser(ctx, "capstan-edit")
 		message = "submittedBy must be your own user name, " + other + ". Set it to that name, or omit it."
 		accepts(updating(ctx, another, existing, func(s *v1alpha1.Schedule) { s.Spec.Suspend = ptr.To(true) }))
-		refuses(updating(ctx, another, existing, func(s *v1alpha1.Schedule) { s.Spec.Turn.Input = "Pay." }), message)
-		refuses(updating(ctx, another, existing, func(s *v1alpha1.Schedule) { s.Spec.SessionRef.Name = "other" }), message)
+		accepts(updating(ctx, another, existing, func(s *v1alpha1.Schedule) { s.Labels = map[string]string{"a": "b"} }))
+		for field, change := range writtenBy {
+			By(field)
+			refuses(updating(ctx, another, existing, change), message)
+			accepts(updating(ctx, user, existing, change))
+			accepts(updating(ctx, another, existing, func(s *v1alpha1.Schedule) {
+				change(s)
+				s.Spec.SubmittedBy = other
+			}))
+		}
+		By("resuming")
+		suspended := newSchedule("suspended")
+		suspended.Spec.SubmittedBy, suspended.Spec.Suspend = name, ptr.To(true)
+		suspended = stored(ctx, user, suspended)
+		for _, suspend := range []*bool{nil, ptr.To(false)} {
+			refuses(updating(ctx, another, suspended, func(s *v1alpha1.Schedule) { s.Spec.Suspend = suspend }), message)
+			accepts(updating(ctx, user, suspended, func(s *v1alpha1.Schedule) { s.Spec.Suspend = suspend }))
+		}
+	})
+
+	It("knows every field of a Schedule", func() {
+		for _, field := range reflect.VisibleFields(reflect.TypeFor[v1alpha1.ScheduleSpec]()) {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if !slices.Contains([]string{"suspend", "submittedBy", "at"}, name) {
+				Expect(writtenBy).To(HaveKey(name))
+			}
+		}
 	})
 
 	It("asks for blueprints of a high risk what it asks of the author of a Session", func(ctx context.Context) {

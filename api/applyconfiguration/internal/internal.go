@@ -1736,6 +1736,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: sessionUID
+      type:
+        namedType: io.k8s.apimachinery.pkg.types.UID
     - name: ticks
       type:
         scalar: numeric

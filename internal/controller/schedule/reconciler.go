@@ -164,13 +164,13 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) error {
 	next := s.next
 	s.verdict = schedule.Decide(next, s.now)
 	v := &s.verdict
-	missing, err := r.sessionMissing(ctx, next)
+	missing, err := r.pin(ctx, next)
 	if err != nil {
 		return err
 	}
 	switch {
 	case v.Due.IsZero():
-	case missing || !schedule.Admits(next, next.Status.Active):
+	case missing != nil || !schedule.Admits(next, next.Status.Active):
 		s.blocked = true
 	default:
 		schedule.Begin(next, v.Due)
@@ -178,9 +178,8 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) error {
 			*v = schedule.Decide(next, s.now)
 		}
 	}
-	if missing && (v.Reason == v1alpha1.ReasonReady) {
-		v.Reason = v1alpha1.ReasonSessionNotFound
-		v.Message = "Session " + next.Spec.SessionRef.Name + " does not exist. Ticks wait until it is created."
+	if missing != nil && v.Reason == v1alpha1.ReasonReady {
+		v.Reason, v.Message = missing.reason, missing.message
 	}
 	next.Status.ObservedGeneration = next.Generation
 	if !s.blocked {
@@ -217,19 +216,6 @@ func (s *scope) show(reason, message string, stalled bool) {
 	at, conditions := metav1.NewTime(s.now), &s.next.Status.Conditions
 	condition.Set(conditions, s.next.Generation, at, v1alpha1.ConditionReady, ready, reason, message)
 	condition.SetStalled(conditions, s.next.Generation, at, stalled, reason, message)
-}
-
-// sessionMissing reports whether the Session of a sessionRef does not exist.
-func (r *Reconciler) sessionMissing(ctx context.Context, s *v1alpha1.Schedule) (bool, error) {
-	if s.Spec.SessionRef == nil {
-		return false, nil
-	}
-	found := &v1alpha1.Session{}
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Spec.SessionRef.Name}, found)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("reading the Session of Schedule %s: %w", s.Name, err)
-	}
-	return err != nil || !found.DeletionTimestamp.IsZero(), nil
 }
 
 // record writes the status. From then on the tick exists.

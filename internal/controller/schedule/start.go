@@ -42,6 +42,14 @@ func (r *Reconciler) start(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	missing, err := r.replaced(ctx, whole)
+	if err != nil {
+		return err
+	}
+	if missing != nil {
+		s.show(missing.reason, missing.message, false)
+		return r.record(ctx, s)
+	}
 	for i := range s.next.Status.Active {
 		tick := &s.next.Status.Active[i]
 		if tick.UID != "" {

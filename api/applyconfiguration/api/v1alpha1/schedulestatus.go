@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	types "k8s.io/apimachinery/pkg/types"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -27,6 +28,9 @@ type ScheduleStatusApplyConfiguration struct {
 	Ticks *int64 `json:"ticks,omitempty"`
 	// active are the ticks whose Turns have not ended, in their order.
 	Active []ActiveTickApplyConfiguration `json:"active,omitempty"`
+	// sessionUID is the UID of the Session that sessionRef named when the spec was last changed, of a Schedule with
+	// submittedBy: no other Session is sent its messages.
+	SessionUID *types.UID `json:"sessionUID,omitempty"`
 }
 
 // ScheduleStatusApplyConfiguration constructs a declarative configuration of the ScheduleStatus type for use with
@@ -90,5 +94,13 @@ func (b *ScheduleStatusApplyConfiguration) WithActive(values ...*ActiveTickApply
 		}
 		b.Active = append(b.Active, *values[i])
 	}
+	return b
+}
+
+// WithSessionUID sets the SessionUID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SessionUID field is set to the value of the last call.
+func (b *ScheduleStatusApplyConfiguration) WithSessionUID(value types.UID) *ScheduleStatusApplyConfiguration {
+	b.SessionUID = &value
 	return b
 }
