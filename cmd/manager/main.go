@@ -34,15 +34,10 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/shares"
 	"github.com/capstan-dev/capstan/internal/controller/watchdog"
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
-	"github.com/capstan-dev/capstan/internal/runtime/hook/bash"
-	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	journalkubernetes "github.com/capstan-dev/capstan/internal/runtime/journal/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/model/drivers"
 	recordkubernetes "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
-	"github.com/capstan-dev/capstan/internal/runtime/runner"
-	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
-	"github.com/capstan-dev/capstan/internal/runtime/sessiondb/sqlite"
 	"github.com/capstan-dev/capstan/internal/version"
 )
 
@@ -53,8 +48,8 @@ const program = "capstan-manager"
 const managerContainer = "manager"
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == runner.Argument {
-		os.Exit(runner.Main(os.Stdin, os.Stdout, shell.Program, sqlite.Program))
+	if runsProgram(os.Args) {
+		os.Exit(runProgram())
 	}
 	o, err := parse(os.Args[1:])
 	if err != nil {
@@ -116,11 +111,7 @@ func run(ctx context.Context, o options) error {
 	if o.controllers.Launcher.Delivery, err = o.delivery(config); err != nil {
 		return err
 	}
-	programs := runner.NewPool(runner.Options{
-		Command: []string{"/proc/self/exe", runner.Argument}, Processes: o.scripts, Waited: shares.Waited(shares.Scripts),
-	})
-	defer programs.Close()
-	o.controllers.Scripts, o.controllers.Queries = bash.Confined{Pool: programs}, sessiondb.Confined{Pool: programs}
+	defer o.startPrograms()()
 	if err := awayFromAPIServer(ctx, mgr, config, o); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ const (
 
 // scriptMemory is the most memory of the processes in which programs of tenants run.
 func (o *options) scriptMemory() int64 {
-	return int64(o.scripts) * runner.MaxProcessBytes
+	return int64(o.scripts+o.sqlCalls) * runner.MaxProcessBytes
 }
 
 // memoryLimit returns the memory that the process may use: GOMEMLIMIT, or nine tenths of what the container's limit

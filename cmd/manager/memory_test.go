@@ -58,17 +58,17 @@ func TestScriptsTakeTheirMemoryFromTheContainer(t *testing.T) {
 	const mib = 1 << 20
 	for name, c := range map[string]struct{ limit, container, scripts, want int64 }{
 		"no limit of the container":   {450 * mib, 0, 128 * mib, 450 * mib},
-		"the shipped limits":          {450 * mib, 640 * mib, 128 * mib, 450 * mib},
-		"many scripts":                {450 * mib, 640 * mib, 512 * mib, 128 * mib / 10 * 9},
+		"the shipped limits":          {450 * mib, 768 * mib, 256 * mib, 450 * mib},
+		"many scripts":                {450 * mib, 768 * mib, 640 * mib, 128 * mib / 10 * 9},
 		"no GOMEMLIMIT":               {math.MaxInt64, 1000 * mib, 128 * mib, 872 * mib / 10 * 9},
-		"more scripts than there are": {450 * mib, 640 * mib, 4096 * mib, 0},
+		"more scripts than there are": {450 * mib, 768 * mib, 4096 * mib, 0},
 	} {
 		if got := beside(c.limit, c.container, c.scripts); got != c.want {
 			t.Errorf("%s: %d MiB, want %d", name, got/mib, c.want/mib)
 		}
 	}
-	o := options{scripts: 3}
+	o := options{scripts: 2, sqlCalls: 1}
 	if got := o.scriptMemory(); got != 192*mib {
-		t.Errorf("three scripts may use %d bytes", got)
+		t.Errorf("three processes may use %d bytes", got)
 	}
 }

@@ -50,6 +50,7 @@ type options struct {
 	metricsCerts   string
 	version        bool
 	scripts        int
+	sqlCalls       int
 	issuer         string
 	egressConfig   string
 	traceContent   bool
@@ -191,8 +192,14 @@ func (o *options) bindLimits(flags *flag.FlagSet) {
 		&o.scripts,
 		"hook-scripts",
 		runner.DefaultProcesses,
-		"Run at most this many scripts of hooks and calls of SQL databases at once, 1 to 64, each in a process of its own "+
-			"with up to 64 MiB of memory.",
+		"Run at most this many scripts of hooks at once, 1 to 64, each in a process of its own with up to 64 MiB of memory.",
+	)
+	flags.IntVar(
+		&o.sqlCalls,
+		"sql-calls",
+		runner.DefaultProcesses,
+		"Run at most this many calls of SQL databases at once, 1 to 64, each in a process of its own with up to 64 MiB of "+
+			"memory.",
 	)
 	flags.Int64Var(&o.controllers.ConversationBytes, "conversation-bytes", 0,
 		"Use at most this many bytes of memory for the conversations of model calls in progress, shared fairly between "+
@@ -305,6 +312,9 @@ func (o *options) validate() error {
 	}
 	if o.scripts < 1 || o.scripts > 64 {
 		return fmt.Errorf("invalid --hook-scripts %d: must be between 1 and 64", o.scripts)
+	}
+	if o.sqlCalls < 1 || o.sqlCalls > 64 {
+		return fmt.Errorf("invalid --sql-calls %d: must be between 1 and 64", o.sqlCalls)
 	}
 	if o.controllers.ModelCallLimit <= 0 {
 		return fmt.Errorf("invalid --model-call-limit %s: must be positive", o.controllers.ModelCallLimit)

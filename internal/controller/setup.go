@@ -442,6 +442,9 @@ func (o Options) register(
 	if scripts, ok := o.Scripts.(bash.Confined); ok {
 		collector.Scripts = scripts.Pool.Places()
 	}
+	if queries, ok := o.Queries.(sessiondb.Confined); ok {
+		collector.SQLCalls = queries.Pool.Places()
+	}
 	if err := errors.Join(o.Metrics.Register(collector),
 		o.Metrics.Register(&mcpserver.Collector{
 			Clients: servers.Clients, Listeners: servers.Discoverer.Listeners,

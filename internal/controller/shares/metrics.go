@@ -21,6 +21,7 @@ const (
 	RecordBytes      = "record_bytes"
 	RecordOperations = "record_operations"
 	Scripts          = "scripts"
+	SQLCalls         = "sql_calls"
 	Connections      = "database_connections"
 )
 
@@ -58,9 +59,10 @@ var (
 		"Memory reserved for model calls in progress and for responses that are not in the journal yet.", nil, nil)
 )
 
-// Collector counts the used slots of the activity Pools, and of that of the scripts of hooks, which may be nil.
+// Collector counts the used slots of the activity Pools, and of those of the scripts of hooks and of the calls of SQL
+// databases, which may be nil.
 type Collector struct {
-	Models, Tools, Scripts *fairshare.Pool
+	Models, Tools, Scripts, SQLCalls *fairshare.Pool
 }
 
 // Describe implements prometheus.Collector.
@@ -78,7 +80,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	for _, p := range []struct {
 		resource string
 		pool     *fairshare.Pool
-	}{{ModelCalls, c.Models}, {ToolRequests, c.Tools}, {Scripts, c.Scripts}} {
+	}{{ModelCalls, c.Models}, {ToolRequests, c.Tools}, {Scripts, c.Scripts}, {SQLCalls, c.SQLCalls}} {
 		if p.pool == nil {
 			continue
 		}
