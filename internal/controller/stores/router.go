@@ -178,7 +178,8 @@ func (r *Router) backend(ctx context.Context, key types.NamespacedName, uid type
 // Journal is the journal.Store of all Sessions.
 func (r *Router) Journal() journal.Store { return journals{r} }
 
-// Records are the record.Objects of all Sessions. Those of MCPServers are in Kubernetes.
+// Records are the record.Objects of all Sessions. Those of MCPServers and of wallets are in Kubernetes: the API server
+// deletes them with their owners.
 func (r *Router) Records() record.Objects { return records{r} }
 
 // journals implements journal.Store and journal.DryRunner.
@@ -232,7 +233,7 @@ func (j journals) DryRun(ctx context.Context, s journal.Session, e *v1alpha1.Jou
 type records struct{ router *Router }
 
 func (r records) of(ctx context.Context, scope record.Scope) (record.Objects, error) {
-	if scope.MCPServer != "" {
+	if scope.MCPServer != "" || scope.Secret != "" {
 		return r.router.Backends[v1alpha1.SessionStoreKubernetes].Records, nil
 	}
 	b, err := r.router.backend(ctx, types.NamespacedName{Namespace: scope.Namespace, Name: scope.Session}, scope.UID)

@@ -215,14 +215,18 @@ func TestSessionsThatAreGoneAreForgotten(t *testing.T) {
 	}
 }
 
-func TestRecordsOfMCPServersAreInKubernetes(t *testing.T) {
-	b := newBoth(t, true)
-	of := record.Scope{Namespace: "ns", MCPServer: "docs", UID: "m1", Store: "tools"}
-	if err := b.Records().CreateBlob(t.Context(), of, "b", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Backends[kubernetes].Records.ReadBlob(t.Context(), of, "b"); err != nil || b.queries != 0 {
-		t.Errorf("%v, %d queries", err, b.queries)
+func TestRecordsOfMCPServersAndWalletsAreInKubernetes(t *testing.T) {
+	for _, of := range []record.Scope{
+		{Namespace: "ns", MCPServer: "docs", UID: "m1", Store: "tools"},
+		{Namespace: "ns", Secret: "wallet", UID: "w1", Store: "payments"},
+	} {
+		b := newBoth(t, true)
+		if err := b.Records().CreateBlob(t.Context(), of, "b", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Backends[kubernetes].Records.ReadBlob(t.Context(), of, "b"); err != nil || b.queries != 0 {
+			t.Errorf("%s: %v, %d queries", of.Owner(), err, b.queries)
+		}
 	}
 }
 

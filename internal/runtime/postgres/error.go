@@ -39,11 +39,8 @@ func (e *Error) Error() string {
 	var server *pgconn.PgError
 	var connect *pgconn.ConnectError
 	switch {
-	case errors.As(e.err, &server) && strings.HasPrefix(server.Code, "28"):
-		// The server's text names the account.
-		return fmt.Sprintf("PostgreSQL: the authentication failed (SQLSTATE %s)", server.Code)
 	case errors.As(e.err, &server):
-		return fmt.Sprintf("PostgreSQL: %s (SQLSTATE %s)", oneLine(server.Message), server.Code)
+		return "PostgreSQL: " + serverText(server.Code)
 	case errors.As(e.err, &connect):
 		return "PostgreSQL: connecting failed"
 	case errors.Is(e.err, context.DeadlineExceeded), errors.Is(e.err, context.Canceled):
@@ -51,6 +48,40 @@ func (e *Error) Error() string {
 	default:
 		return "PostgreSQL: the connection failed"
 	}
+}
+
+// texts are the messages by the class of a SQLSTATE. Those of the server name accounts, databases, tables and values of
+// rows; its log has them.
+var texts = map[string]string{
+	"08": "the connection failed",
+	"22": "a value was refused",
+	"23": "a constraint was violated",
+	"25": "the transaction cannot write",
+	"28": "the authentication failed",
+	"3D": "the database does not exist",
+	"3F": "the schema does not exist",
+	"40": "the transaction was aborted",
+	"42": "a permission or an object is missing",
+	"53": "the server has not enough resources",
+	"54": "a limit of the server was exceeded",
+	"55": "an object is in use",
+	"57": "the statement or the connection was ended",
+	"58": "the server failed",
+	"XX": "the server failed",
+}
+
+// serverText is the message of an error of the server, with the SQLSTATE if it is one.
+func serverText(code string) string {
+	if len(code) != 5 || strings.ContainsFunc(code, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z')
+	}) {
+		return "the statement failed"
+	}
+	text, known := texts[code[:2]]
+	if !known {
+		text = "the statement failed"
+	}
+	return fmt.Sprintf("%s (SQLSTATE %s)", text, code)
 }
 
 // contextText names the end of a context without the addresses that errors of the network have.
@@ -137,8 +168,4 @@ func again(err error) bool {
 func gone(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.Code == "25006" || strings.HasPrefix(e.Code, "57P"))
-}
-
-func oneLine(text string) string {
-	return strings.Join(strings.Fields(text), " ")
 }

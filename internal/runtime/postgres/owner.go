@@ -17,6 +17,8 @@ type OwnerKind string
 const (
 	OwnerSession   OwnerKind = "Session"
 	OwnerMCPServer OwnerKind = "MCPServer"
+	// OwnerSecret has the ledger of a wallet.
+	OwnerSecret OwnerKind = "Secret"
 )
 
 // Owner is an object that has rows.

@@ -1,11 +1,14 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -168,5 +171,40 @@ func TestRefusalsAreToldFromFailures(t *testing.T) {
 	}
 	if _, err := journalpostgres.New(db).Get(t.Context(), s, 1); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("something was written: %v", err)
+	}
+}
+
+// Texts of the server name accounts, databases, tables and values. Errors have none of them.
+func TestErrorsNameNothingOfTheDatabase(t *testing.T) {
+	db, name := migrated(t)
+	role := "s3cret_" + name
+	server.Exec(t, name, "CREATE ROLE "+role+" LOGIN")
+	stranger := open(t, postgres.Config{Connection: server.Connection(role, name)})
+	elsewhere := open(t, postgres.Config{Connection: server.Connection(role, "s3cret_database")})
+	nobody := open(t, postgres.Config{Connection: server.Connection("s3cret_account", name)})
+	for what, test := range map[string]struct {
+		db        *postgres.DB
+		statement string
+		code      string
+	}{
+		"no permission":     {stranger, "SELECT 1 FROM capstan.owners", "42501"},
+		"a missing table":   {db, "SELECT 1 FROM s3cret", "42P01"},
+		"a value of a type": {db, "SELECT 's3cret'::integer", "22P02"},
+		"a value of a row": {
+			db, "INSERT INTO capstan.owners (namespace, uid, kind, name) VALUES ('s3cret', 'u', 'x', 'n')", "23514",
+		},
+		"a text of a statement": {db, `DO $$ BEGIN RAISE EXCEPTION 's3cret' USING ERRCODE = 'ZZ001'; END $$`, "ZZ001"},
+		"a missing database":    {elsewhere, "SELECT 1", "3D000"},
+		"a missing account":     {nobody, "SELECT 1", "28000"},
+	} {
+		err := test.db.Write(t.Context(), "default", func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, test.statement)
+			return err
+		})
+		var known *postgres.Error
+		if !errors.As(err, &known) || known.Code != test.code || !strings.Contains(err.Error(), test.code) ||
+			strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "owners") || len(err.Error()) > 120 {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

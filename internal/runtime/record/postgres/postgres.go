@@ -151,8 +151,11 @@ func (p *Objects) change(
 	owner := postgres.Owner{
 		Namespace: scope.Namespace, UID: scope.UID, Kind: postgres.OwnerSession, Name: scope.Session,
 	}
-	if scope.MCPServer != "" {
+	switch {
+	case scope.MCPServer != "":
 		owner.Kind, owner.Name = postgres.OwnerMCPServer, scope.MCPServer
+	case scope.Secret != "":
+		owner.Kind, owner.Name = postgres.OwnerSecret, scope.Secret
 	}
 	err = p.db.Change(ctx, owner, func(ctx context.Context, conn *pgx.Conn) error {
 		var found int64

@@ -27,6 +27,7 @@ func Run(t *testing.T, newObjects func(t *testing.T) record.Objects) {
 	}{
 		{"ObjectsKeepWhatIsWritten", objectsKeep},
 		{"AStoreThatWasNeverWrittenIsEmpty", emptyStore},
+		{"EveryKindOfOwnerHasStores", everyOwner},
 		{"ValuesOfEverySizeAreReadBack", valuesOfEverySize},
 		{"SmallValuesSpillWhenTheIndexIsLarge", smallValuesSpill},
 		{"AnOperationChangesSeveralKeysOrNone", severalKeys},
