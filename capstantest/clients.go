@@ -84,9 +84,17 @@ func Decision(turn *v1alpha1.Turn, call string, decision v1alpha1.Decision, subm
 		Spec: v1alpha1.ToolResultSpec{
 			TurnRef: v1alpha1.TurnReference{Name: turn.Name, UID: turn.UID}, CallID: call,
 			Decision: decision, CallDigest: digestOf(turn, call), SubmittedBy: submittedBy,
-			TurnSubmittedBy: turn.Spec.SubmittedBy,
+			TurnSubmittedBy: turn.Spec.SubmittedBy, TurnSteeredBy: steeredBy(turn),
 		},
 	}
+}
+
+// steeredBy are the users that an approval names beside the one who has submitted the Turn.
+func steeredBy(turn *v1alpha1.Turn) []string {
+	if turn.Spec.SubmittedBy == "" {
+		return nil
+	}
+	return turn.Status.SteeredBy
 }
 
 // digestOf is the digest that a Turn shows of a call.
@@ -113,7 +121,7 @@ func (k *Kit) answer(ctx context.Context, namespace, name, tool string, spec v1a
 			spec.CallDigest = digestOf(turn, call.ID)
 		}
 		if spec.Decision != "" {
-			spec.TurnSubmittedBy = turn.Spec.SubmittedBy
+			spec.TurnSubmittedBy, spec.TurnSteeredBy = turn.Spec.SubmittedBy, steeredBy(turn)
 		}
 		answer := &v1alpha1.ToolResult{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nameOf(turn, call, spec)},

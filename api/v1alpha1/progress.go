@@ -87,6 +87,9 @@ const (
 	TurnUsersSeveral TurnUsers = "Several"
 )
 
+// MaxSteeringUsers is the maximum number of users whose messages were steered into a Turn that its status names.
+const MaxSteeringUsers = 15
+
 // Usage counts tokens.
 type Usage struct {
 	// inputTokens is the number of tokens that the model read.
@@ -411,6 +414,13 @@ type TurnProgress struct {
 	// Turn. Its calls have no connection of a user from then on.
 	// +optional
 	Users TurnUsers `json:"users,omitempty"`
+	// steeredBy are the other users whose messages were steered into the Turn, up to 15. An empty entry stands for a user
+	// who is not known, and for further ones. The four-eyes policy lets none of them approve its calls.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	SteeredBy []string `json:"steeredBy,omitempty"`
 	// toolCalls are the calls of the newest act step.
 	// +optional
 	// +listType=map

@@ -37,6 +37,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="[has(self.result), has(self.error), has(self.decision), has(self.input)].exists_one(given, given)",message="exactly one of result, error, decision and input must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.decision) || (has(self.turnRef.uid) && size(self.turnRef.uid) > 0 && has(self.callDigest))",message="a decision requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls."
 // +kubebuilder:validation:XValidation:rule="has(self.decision) || !has(self.turnSubmittedBy)",message="turnSubmittedBy is for decisions."
+// +kubebuilder:validation:XValidation:rule="has(self.turnSubmittedBy) || !has(self.turnSteeredBy)",message="turnSteeredBy is for decisions with turnSubmittedBy."
 // +kubebuilder:validation:XValidation:rule="!has(self.input) || (has(self.turnRef.uid) && size(self.turnRef.uid) > 0 && has(self.callDigest))",message="input requires turnRef.uid and callDigest: metadata.uid of the Turn, and callDigest of the call in its status.toolCalls."
 // +kubebuilder:validation:XValidation:rule="has(self.decision) || has(self.input) || !has(self.callDigest)",message="callDigest is for decisions and input."
 // +kubebuilder:validation:XValidation:rule="!has(self.input) || has(self.submittedBy)",message="input requires submittedBy, your own user name (kubectl auth whoami)."
@@ -94,6 +95,14 @@ type ToolResultSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	TurnSubmittedBy string `json:"turnSubmittedBy,omitempty"`
+	// turnSteeredBy is status.steeredBy of the Turn, for approvals with turnSubmittedBy. An approval that names other
+	// users than the Turn is refused. The four-eyes policy requires it of Turns that have it: a user whose message was
+	// steered into a Turn must not approve its calls.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	TurnSteeredBy []string `json:"turnSteeredBy,omitempty"`
 }
 
 // ToolResultStatus is the observed state of a ToolResult.

@@ -204,6 +204,13 @@ var _ = Describe("An approval is bound to the approved call", func() {
 
 		refuses(creating(ctx, both, selfApproval), "you submitted this Turn")
 		refuses(creating(ctx, both, newDecision("self", bothName)), "an approval requires turnSubmittedBy")
+		steered := newDecision("steered", bothName)
+		steered.Spec.TurnSubmittedBy, steered.Spec.TurnSteeredBy = mallorysName, []string{"another-user", bothName}
+		refuses(creating(ctx, both, steered), "you sent a message into this Turn")
+		steered.Spec.TurnSteeredBy = []string{"another-user", ""}
+		refuses(creating(ctx, both, steered), "a user who is not known sent a message into this Turn")
+		steered.Spec.TurnSteeredBy = []string{"another-user"}
+		accepts(creating(ctx, both, steered))
 		rejection := newDecision("no", bothName)
 		rejection.Spec.Decision = v1alpha1.DecisionReject
 		accepts(creating(ctx, both, rejection))

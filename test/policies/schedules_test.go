@@ -139,8 +139,8 @@ var _ = Describe("The policies on the manager and Schedules", func() {
 
 // writtenBy are changes of the fields of a Schedule that make its message that of who makes them. at cannot be changed.
 var writtenBy = map[string]func(*v1alpha1.Schedule){
-	"turn":       func(s *v1alpha1.Schedule) { s.Spec.Turn.Input = "Pay." },
-	"sessionRef": func(s *v1alpha1.Schedule) { s.Spec.SessionRef.Name = "other" },
+	"turn":            func(s *v1alpha1.Schedule) { s.Spec.Turn.Input = "Pay." },
+	"sessionRef":      func(s *v1alpha1.Schedule) { s.Spec.SessionRef.Name = "other" },
 	"sessionTemplate": perTick,
 	"schedule":        func(s *v1alpha1.Schedule) { s.Spec.Schedule = "* * * * *" },
 	"timeZone":        func(s *v1alpha1.Schedule) { s.Spec.TimeZone = "Asia/Tokyo" },

@@ -362,6 +362,11 @@ var toolResultCases = []ruleCase{
 		rejected: `spec: {turnSubmittedBy: ann}`,
 	},
 	{
+		rule:     "spec rule turnSteeredBy is for decisions with turnSubmittedBy.",
+		accepted: unchanged,
+		rejected: `spec: {turnSteeredBy: [ann]}`,
+	},
+	{
 		rule:     "spec rule callDigest is for decisions and input.",
 		accepted: unchanged,
 		rejected: `spec: {callDigest: ` + digest + `}`,

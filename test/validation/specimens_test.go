@@ -477,6 +477,7 @@ var commonSpecimens = []specimen{
   callDigest: 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
   decision: Approve
   turnSubmittedBy: bob@example.org
+  turnSteeredBy: [carl@example.org]
   submittedBy: ann@example.org
 `},
 	{kind: "ToolResult", name: "rejection", spec: `

@@ -2452,6 +2452,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: turnRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnReference
+    - name: turnSteeredBy
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: turnSubmittedBy
       type:
         scalar: string
@@ -2742,6 +2748,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: sessionUID
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
+    - name: steeredBy
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: steeredInto
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.TurnReference

@@ -70,11 +70,14 @@ type WaitingCalls struct {
 }
 
 // WaitingCall is a tool call that waits for approval, with what a decision names: a ToolResult with its Turn, ID,
-// CallDigest and TurnSubmittedBy.
+// CallDigest, TurnSubmittedBy and TurnSteeredBy.
 type WaitingCall struct {
 	// Turn that waits, and the user who has sent its message.
 	Turn            Turn   `json:"turn"`
 	TurnSubmittedBy string `json:"turn_submitted_by,omitempty"`
+	// TurnSteeredBy are the other users whose messages were steered into the Turn. An empty entry stands for a user who is
+	// not known.
+	TurnSteeredBy []string `json:"turn_steered_by,omitempty"`
 	// ID of the call, and its CallDigest.
 	ID         string `json:"id"`
 	CallDigest string `json:"call_digest"`

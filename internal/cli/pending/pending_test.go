@@ -1,6 +1,7 @@
 package pending_test
 
 import (
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -143,12 +144,14 @@ func TestAHostileToolIsBounded(t *testing.T) {
 
 func TestDecide(t *testing.T) {
 	turn := turnWith(waits("1-0", "Approval"))
+	turn.Status.SteeredBy = []string{"eve"}
 	got := pending.Decide(turn, pending.Of(turn)[0], v1alpha1.DecisionApprove, "ann").Spec
 	want := v1alpha1.ToolResultSpec{
 		TurnRef: v1alpha1.TurnReference{Name: "demo-1", UID: "u-1"}, CallID: "1-0", CallDigest: strings.Repeat("a", 64),
 		Decision: v1alpha1.DecisionApprove, SubmittedBy: "ann", TurnSubmittedBy: "bob",
+		TurnSteeredBy: []string{"eve"},
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -2,6 +2,7 @@ package pending
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -13,6 +14,9 @@ func Decide(turn *v1alpha1.Turn, call Call, decision v1alpha1.Decision, user str
 	result := forCall(turn, call, user)
 	result.Spec.Decision, result.Spec.CallDigest = decision, call.CallDigest
 	result.Spec.TurnSubmittedBy = turn.Spec.SubmittedBy
+	if decision == v1alpha1.DecisionApprove && turn.Spec.SubmittedBy != "" {
+		result.Spec.TurnSteeredBy = slices.Clone(turn.Status.SteeredBy)
+	}
 	return result
 }
 

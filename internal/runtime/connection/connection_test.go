@@ -112,13 +112,13 @@ func TestTheClientOfOthersIsForRefreshingOnly(t *testing.T) {
 		return data
 	}
 	for name, test := range map[string]struct {
-		data   map[string]string
-		named  string
+		data  map[string]string
+		named string
 		// unbound is set for a connection that names no hosts for the refresh token.
 		unbound bool
 		found   *corev1.Secret
-		want   Grant
-		reject string
+		want    Grant
+		reject  string
 	}{
 		"client credentials": {
 			data: with(KeyScopes, "a b"), want: Grant{

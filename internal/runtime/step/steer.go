@@ -87,6 +87,7 @@ func (run *Runner) steer(t turnstate.Turn, record *journal.Record, steers []turn
 		)
 		if s.SubmittedBy != t.SubmittedBy {
 			record.Transition.Users = v1alpha1.TurnUsersSeveral
+			record.Transition.SteeredBy = withUser(record.Transition.SteeredBy, s.SubmittedBy)
 		}
 		if s.Task {
 			continue
@@ -97,6 +98,22 @@ func (run *Runner) steer(t turnstate.Turn, record *journal.Record, steers []turn
 			record.Transition.Controls = s.Controls.DeepCopy()
 		}
 	}
+}
+
+// withUser returns a list of users with another one. Without a name, and where there are too many names, it is an empty
+// one, which stands for any user. The list is not changed.
+func withUser(users []string, user string) []string {
+	named := len(users)
+	if slices.Contains(users, "") {
+		named--
+	}
+	if named >= v1alpha1.MaxSteeringUsers && !slices.Contains(users, user) {
+		user = ""
+	}
+	if slices.Contains(users, user) {
+		return users
+	}
+	return append(slices.Clone(users), user)
 }
 
 // Steered checks whether the Turn's message has gone into another Turn, and returns the resulting status and that Turn;

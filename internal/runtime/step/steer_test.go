@@ -261,12 +261,41 @@ func TestATurnWithMessagesOfSeveralUsersHasNoUser(t *testing.T) {
 			if len(closed.Steered) != 1 || turn.User() != test.want {
 				t.Fatalf("the user is %q", turn.User())
 			}
+			var others []string
+			if test.own != test.other {
+				others = []string{test.other}
+			}
+			if !slices.Equal(turn.Progress.SteeredBy, others) {
+				t.Errorf("it is steered by %q, want %q", turn.Progress.SteeredBy, others)
+			}
 			back := message("demo-3", "And again.")
 			back.SubmittedBy = test.own
 			if turn, _ = b.reason(steeredBy(turn, back), with()); turn.User() != test.want {
 				t.Errorf("after another message of its own user it is %q", turn.User())
 			}
 		})
+	}
+}
+
+func TestTheUsersWhoSteerATurnAreBounded(t *testing.T) {
+	var users []string
+	for n := range v1alpha1.MaxSteeringUsers {
+		users = withUser(users, fmt.Sprintf("user-%d", n))
+	}
+	users = withUser(users, "user-0")
+	if len(users) != v1alpha1.MaxSteeringUsers || slices.Contains(users, "") {
+		t.Fatalf("it is steered by %q", users)
+	}
+	before := slices.Clone(users)
+	more := withUser(withUser(users, "one-more"), "and-another")
+	if len(more) != v1alpha1.MaxSteeringUsers+1 || !slices.Contains(more, "") || !slices.Contains(more, "user-3") {
+		t.Errorf("it is steered by %q", more)
+	}
+	if !slices.Equal(users, before) {
+		t.Errorf("the list was changed: %q", users)
+	}
+	if got := withUser([]string{""}, ""); len(got) != 1 {
+		t.Errorf("unknown users are %q", got)
 	}
 }
 

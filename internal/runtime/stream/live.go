@@ -61,7 +61,8 @@ func State(t *v1alpha1.Turn) stream.TurnState {
 // WaitingCall returns a call that waits for approval, without its arguments.
 func WaitingCall(t *v1alpha1.Turn, c *v1alpha1.ToolCall) stream.WaitingCall {
 	return stream.WaitingCall{
-		Turn: stream.Turn{Name: t.Name, UID: t.UID}, TurnSubmittedBy: t.Spec.SubmittedBy, ID: c.ID, CallDigest: c.CallDigest,
+		Turn: stream.Turn{Name: t.Name, UID: t.UID}, TurnSubmittedBy: t.Spec.SubmittedBy,
+		TurnSteeredBy: t.Status.SteeredBy, ID: c.ID, CallDigest: c.CallDigest,
 		Name: c.Name, Executor: c.Executor, SideEffect: c.SideEffect, Hints: c.Hints, ApproveBy: c.ApproveBy,
 	}
 }

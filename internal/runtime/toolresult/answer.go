@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
@@ -66,6 +67,11 @@ func Evaluate(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Acceptance {
 			"turnSubmittedBy %q differs from spec.submittedBy of Turn %q. Set it to the value of the Turn.",
 			by, turn.Name))
 	}
+	if otherSteers(result, turn) {
+		return refused(v1alpha1.ReasonTurnSubmitterMismatch, fmt.Sprintf(
+			"turnSteeredBy %q differs from status.steeredBy of Turn %q. Set it to the value of the Turn.",
+			result.Spec.TurnSteeredBy, turn.Name))
+	}
 	if result.Spec.Decision != "" && !Binds(result, turn, call) {
 		return refused(v1alpha1.ReasonCallDigestMismatch, fmt.Sprintf(
 			"The decision is for another call: call %s (%s) of Turn %q has the callDigest %s. Review the call and "+
@@ -83,11 +89,20 @@ func bound(result *v1alpha1.ToolResult) bool {
 // when the call was planned; or an answer about the very questions of the call.
 func Binds(decision *v1alpha1.ToolResult, turn *v1alpha1.Turn, call *v1alpha1.ToolCall) bool {
 	ref, by := decision.Spec.TurnRef, decision.Spec.TurnSubmittedBy
-	if by != "" && by != turn.Spec.SubmittedBy {
+	if by != "" && by != turn.Spec.SubmittedBy || otherSteers(decision, turn) {
 		return false
 	}
 	return decision.Spec.CallID == call.ID && ref.UID != "" && ref.UID == turn.UID && call.CallDigest != "" &&
 		decision.Spec.CallDigest == call.CallDigest
+}
+
+// otherSteers reports whether an approval under four eyes names other users than those whose messages were steered into
+// the Turn: the four-eyes policy, which knows only the ToolResult, could not have refused it to one of them.
+func otherSteers(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) bool {
+	if result.Spec.Decision != v1alpha1.DecisionApprove || result.Spec.TurnSubmittedBy == "" {
+		return false
+	}
+	return !sets.New(result.Spec.TurnSteeredBy...).Equal(sets.New(turn.Status.SteeredBy...))
 }
 
 // mistaken refuses ToolResults that do not answer the call: a result for a call that no client runs, and a decision

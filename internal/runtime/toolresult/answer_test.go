@@ -1,6 +1,7 @@
 package toolresult
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,44 @@ func TestADecisionThatNamesASubmitterNamesThatOfTheTurn(t *testing.T) {
 				result,
 				turn,
 			); (got.Reason == v1alpha1.ReasonTurnSubmitterMismatch) != test.refused ||
+				Binds(result, turn, &turn.Status.ToolCalls[0]) == test.refused {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// Rules: CLIENT-04.
+func TestAnApprovalUnderFourEyesNamesTheUsersWhoHaveSteeredTheTurn(t *testing.T) {
+	for name, test := range map[string]struct {
+		turn, names []string
+		decision    v1alpha1.Decision
+		off         bool
+		refused     bool
+	}{
+		"none":                 {},
+		"the same":             {turn: []string{"bob", "eve"}, names: []string{"eve", "bob"}},
+		"none named":           {turn: []string{"bob"}, refused: true},
+		"one of two":           {turn: []string{"bob", "eve"}, names: []string{"eve"}, refused: true},
+		"an unknown one":       {turn: []string{"bob", ""}, names: []string{"bob"}, refused: true},
+		"one who has not":      {names: []string{"bob"}, refused: true},
+		"without four eyes":    {turn: []string{"bob"}, off: true},
+		"a rejection needs no": {turn: []string{"bob"}, decision: v1alpha1.DecisionReject},
+	} {
+		t.Run(name, func(t *testing.T) {
+			turn := at(func(turn *v1alpha1.Turn) {
+				turn.Spec.SubmittedBy, turn.Status.SteeredBy = "ann", test.turn
+			}, guarded(v1alpha1.ToolCallStateWaiting, 0, v1alpha1.ReasonApproval))
+			result := &v1alpha1.ToolResult{Spec: v1alpha1.ToolResultSpec{
+				CallID: "2-0", Decision: cmp.Or(test.decision, v1alpha1.DecisionApprove), CallDigest: "digest",
+				TurnSubmittedBy: "ann", TurnSteeredBy: test.names,
+			}}
+			if test.off {
+				result.Spec.TurnSubmittedBy = ""
+			}
+			result.Spec.TurnRef.Name, result.Spec.TurnRef.UID = "demo-1", "u1"
+			got := Evaluate(result, turn)
+			if (got.Reason == v1alpha1.ReasonTurnSubmitterMismatch) != test.refused ||
 				Binds(result, turn, &turn.Status.ToolCalls[0]) == test.refused {
 				t.Errorf("got %+v", got)
 			}

@@ -40,6 +40,10 @@ type ToolResultSpecApplyConfiguration struct {
 	// turnSubmittedBy is spec.submittedBy of the Turn, for decisions. A decision that names another user than the Turn
 	// is refused. The four-eyes policy requires it: a user who submitted a Turn must not approve its calls.
 	TurnSubmittedBy *string `json:"turnSubmittedBy,omitempty"`
+	// turnSteeredBy is status.steeredBy of the Turn, for approvals with turnSubmittedBy. An approval that names other
+	// users than the Turn is refused. The four-eyes policy requires it of Turns that have it: a user whose message was
+	// steered into a Turn must not approve its calls.
+	TurnSteeredBy []string `json:"turnSteeredBy,omitempty"`
 }
 
 // ToolResultSpecApplyConfiguration constructs a declarative configuration of the ToolResultSpec type for use with
@@ -125,5 +129,15 @@ func (b *ToolResultSpecApplyConfiguration) WithSubmittedBy(value string) *ToolRe
 // If called multiple times, the TurnSubmittedBy field is set to the value of the last call.
 func (b *ToolResultSpecApplyConfiguration) WithTurnSubmittedBy(value string) *ToolResultSpecApplyConfiguration {
 	b.TurnSubmittedBy = &value
+	return b
+}
+
+// WithTurnSteeredBy adds the given value to the TurnSteeredBy field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the TurnSteeredBy field.
+func (b *ToolResultSpecApplyConfiguration) WithTurnSteeredBy(values ...string) *ToolResultSpecApplyConfiguration {
+	for i := range values {
+		b.TurnSteeredBy = append(b.TurnSteeredBy, values[i])
+	}
 	return b
 }

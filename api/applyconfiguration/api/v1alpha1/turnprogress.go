@@ -30,6 +30,9 @@ type TurnProgressApplyConfiguration struct {
 	// users is Several if another user than submittedBy, or an unknown one, has sent a message that was steered into the
 	// Turn. Its calls have no connection of a user from then on.
 	Users *apiv1alpha1.TurnUsers `json:"users,omitempty"`
+	// steeredBy are the other users whose messages were steered into the Turn, up to 15. An empty entry stands for a user
+	// who is not known, and for further ones. The four-eyes policy lets none of them approve its calls.
+	SteeredBy []string `json:"steeredBy,omitempty"`
 	// toolCalls are the calls of the newest act step.
 	ToolCalls []ToolCallApplyConfiguration `json:"toolCalls,omitempty"`
 	// summary has the totals of the Turn.
@@ -115,6 +118,16 @@ func (b *TurnProgressApplyConfiguration) WithControls(value *TurnControlsApplyCo
 // If called multiple times, the Users field is set to the value of the last call.
 func (b *TurnProgressApplyConfiguration) WithUsers(value apiv1alpha1.TurnUsers) *TurnProgressApplyConfiguration {
 	b.Users = &value
+	return b
+}
+
+// WithSteeredBy adds the given value to the SteeredBy field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SteeredBy field.
+func (b *TurnProgressApplyConfiguration) WithSteeredBy(values ...string) *TurnProgressApplyConfiguration {
+	for i := range values {
+		b.SteeredBy = append(b.SteeredBy, values[i])
+	}
 	return b
 }
 

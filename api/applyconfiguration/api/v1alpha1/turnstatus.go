@@ -138,6 +138,16 @@ func (b *TurnStatusApplyConfiguration) WithUsers(value apiv1alpha1.TurnUsers) *T
 	return b
 }
 
+// WithSteeredBy adds the given value to the SteeredBy field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SteeredBy field.
+func (b *TurnStatusApplyConfiguration) WithSteeredBy(values ...string) *TurnStatusApplyConfiguration {
+	for i := range values {
+		b.TurnProgressApplyConfiguration.SteeredBy = append(b.TurnProgressApplyConfiguration.SteeredBy, values[i])
+	}
+	return b
+}
+
 // WithToolCalls adds the given value to the ToolCalls field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the ToolCalls field.

@@ -22,6 +22,7 @@ type (
 		ModelNotFound string     `json:"modelNotFound,omitempty"`
 		Controls      *controls  `json:"controls,omitempty"`
 		Users         string     `json:"users,omitempty"`
+		SteeredBy     []string   `json:"steeredBy,omitempty"`
 		ToolCalls     []toolCall `json:"toolCalls,omitempty"`
 		Summary       *summary   `json:"summary,omitempty"`
 		Recovered     string     `json:"recovered,omitempty"`
@@ -150,6 +151,7 @@ func progressFrom(p *v1alpha1.TurnProgress) *progress {
 	stored := &progress{
 		Phase: string(p.Phase), Iteration: p.Iteration, Model: p.Model, ModelNotFound: p.ModelNotFound,
 		Recovered: string(p.Recovered), Output: p.Output, Users: string(p.Users),
+		SteeredBy: p.SteeredBy,
 		WaitsFor: each(p.WaitsFor, func(w v1alpha1.TurnWait) turnWait {
 			return turnWait{Type: string(w.Type), Reason: w.Reason, Until: w.Until, Message: w.Message}
 		}),
@@ -186,6 +188,7 @@ func (p *progress) progress() *v1alpha1.TurnProgress {
 	read := &v1alpha1.TurnProgress{
 		Phase: v1alpha1.TurnPhase(p.Phase), Iteration: p.Iteration, Model: p.Model, ModelNotFound: p.ModelNotFound,
 		Recovered: v1alpha1.TurnRecovery(p.Recovered), Output: p.Output, Users: v1alpha1.TurnUsers(p.Users),
+		SteeredBy: p.SteeredBy,
 		WaitsFor: each(p.WaitsFor, func(w turnWait) v1alpha1.TurnWait {
 			return v1alpha1.TurnWait{Type: v1alpha1.WaitType(w.Type), Reason: w.Reason, Until: w.Until, Message: w.Message}
 		}),
