@@ -3,7 +3,9 @@ package turn
 import (
 	"context"
 
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/budget"
+	"github.com/capstan-dev/capstan/internal/runtime/budget/keeper"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -78,4 +80,17 @@ func (r *Reconciler) reportBudgetWait(s *scope, refusal *budget.Refusal) flow {
 	}
 	r.releaseSlot(s)
 	return flow
+}
+
+// returnRoom leaves the room to others that a Budget keeps for the Turn, if the pass that had it did not begin the model
+// call: the Turn waits for something else now, which may never come. One that waits for a slot keeps the room, because
+// those that are refused meanwhile release theirs.
+func (r *Reconciler) returnRoom(s *scope, granted *keeper.Ticket) {
+	step := &s.memory.step
+	if granted == nil || step.budget != granted || step.awaitsSlot ||
+		r.Activities.Known(executor.Key{Turn: s.turn.UID, Step: step.number}) {
+		return
+	}
+	step.budget = nil
+	granted.Withdraw()
 }

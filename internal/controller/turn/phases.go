@@ -239,6 +239,7 @@ func (r *Reconciler) awaitStart(
 	step *stepMemory,
 	config turnstate.Config,
 ) (flow, error) {
+	step.awaitsSlot = false
 	if flow, err := r.backsOff(ctx, s, step); err != nil || flow != proceed {
 		return flow, err
 	}
@@ -255,6 +256,7 @@ func (r *Reconciler) awaitStart(
 	if err != nil || mayStart {
 		return proceed, err
 	}
+	step.awaitsSlot = true
 	return r.findClosedOrStop(ctx, s)
 }
 

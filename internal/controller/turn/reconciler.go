@@ -102,6 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	ctx = s.logged(ctx)
 	s.memory.passes++
+	defer r.returnRoom(s, s.memory.step.budget.Granted())
 	for range maxRounds {
 		s.wakeAt = time.Time{} // The deadlines of an earlier round are those of another state.
 		flow, passed := r.pass(ctx, s)

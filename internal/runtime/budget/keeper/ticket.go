@@ -35,6 +35,14 @@ func (t *Ticket) Refusal() *budget.Refusal {
 	return t.refusal
 }
 
+// Granted returns the ticket if there is room for the Turn, which is kept for it; nil otherwise.
+func (t *Ticket) Granted() *Ticket {
+	if t == nil || t.Refusal() != nil {
+		return nil
+	}
+	return t
+}
+
 // Withdraw ends the wait. What was kept for the Turn is there for others.
 func (t *Ticket) Withdraw() {
 	if t == nil {
