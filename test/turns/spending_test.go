@@ -129,6 +129,39 @@ var _ = Describe("A Budget", func() {
 		ended(ctx, namespace, "demo-1")
 	})
 
+	It("lets a Turn continue that waits for a price, when the Budget is deleted", func(ctx context.Context) {
+		namespace := newNamespace(ctx, builder.Script("Hello to you too."))
+		team := builder.Budget("team", "1").In(namespace).Obj()
+		inForce(ctx, team)
+		startedSession(ctx, namespace)
+		create(ctx, builder.Turn("demo-1").In(namespace).Obj())
+		Eventually(kit.Turn(ctx, namespace, "demo-1")).Should(waitForBudget(v1alpha1.ReasonBudgetNeedsPrice))
+		Expect(kit.Client.Delete(ctx, team)).To(Succeed())
+		ended(ctx, namespace, "demo-1")
+	})
+
+	It("lets a sub-agent continue when the Session at the top of its tree has other labels", func(ctx context.Context) {
+		helper := builder.AgentTool("helper", "helping").Obj()
+		namespace := pricedStage(ctx, builder.Script("It found {{tool:helper}}.", builder.Calls("helper")), helper)
+		dear := builder.Model("helping").In(namespace).Simulated(builder.Script("gold")).Obj()
+		dear.Spec.Price = &v1alpha1.ModelPrice{
+			Currency: "USD", InputPerMillionTokens: "1000", OutputPerMillionTokens: "1000",
+		}
+		create(ctx, dear, builder.Harness("helping").In(namespace).Model("helping").Obj())
+		inForce(ctx, builder.Budget("team", "1").In(namespace).Labelled("team", "x").Obj())
+		session := builder.Session("demo").In(namespace).Obj()
+		session.Labels = map[string]string{"team": "x"}
+		create(ctx, session, builder.Turn("demo-1").In(namespace).Obj())
+		agents := func() ([]v1alpha1.Turn, error) {
+			var list v1alpha1.TurnList
+			err := kit.Client.List(ctx, &list, client.InNamespace(namespace))
+			return slices.DeleteFunc(list.Items, func(t v1alpha1.Turn) bool { return t.Name == "demo-1" }), err
+		}
+		Eventually(agents).Should(ConsistOf(waitForBudget(v1alpha1.ReasonBudgetExhausted)))
+		change(ctx, session, `{"metadata":{"labels":{"team":"y"}}}`)
+		ended(ctx, namespace, "demo-1")
+	})
+
 	It("charges a call at the price that its Model had when it began", func(ctx context.Context) {
 		script := builder.Script("Hello to you too.")
 		script.Latency = seconds(2)

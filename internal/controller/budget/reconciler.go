@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/budget"
 	"github.com/capstan-dev/capstan/internal/runtime/budget/keeper"
 	"github.com/capstan-dev/capstan/internal/runtime/queue"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
 // Reconciler keeps the status of Budgets up to date between model calls.
@@ -54,6 +56,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("budget").
 		For(&v1alpha1.Budget{}).
+		Watches(&v1alpha1.Session{}, handler.Funcs{UpdateFunc: r.relabelled}).
 		Watches(&v1alpha1.Turn{}, handler.EnqueueRequestsFromMapFunc(r.ofTurn), builder.WithPredicates(movedOn())).
 		WatchesRawSource(r.Wakes).
 		WithOptions(pacing.Options(1)).
@@ -158,6 +161,17 @@ func (r *Reconciler) ofTurn(_ context.Context, object client.Object) []reconcile
 		requests = append(requests, reconcile.Request{NamespacedName: key})
 	}
 	return requests
+}
+
+// relabelled wakes the Turns that wait for Budgets of a Session whose labels have changed.
+func (r *Reconciler) relabelled(
+	_ context.Context, e event.UpdateEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request],
+) {
+	before, okBefore := e.ObjectOld.(*v1alpha1.Session)
+	after, okAfter := e.ObjectNew.(*v1alpha1.Session)
+	if okBefore && okAfter && !turnstate.SameLabels(before, after) {
+		r.Keeper.Relabelled(after.UID)
+	}
 }
 
 // movedOn passes the changes of Turns after which another step is open, or none.

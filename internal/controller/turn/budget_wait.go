@@ -2,7 +2,12 @@ package turn
 
 import (
 	"context"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/budget"
 	"github.com/capstan-dev/capstan/internal/runtime/budget/keeper"
@@ -10,18 +15,23 @@ import (
 )
 
 // awaitBudget holds a model call back while a Budget has no room for it, and reports it on the Turn. What ends the wait
-// wakes the Turn: another call that ends, a change of the Budget, its next window; or, for a Model without a price, a
-// change of the Model, through the Session.
+// wakes the Turn: another call that ends, a change of the Budget, its next window, other labels of the Session; or, for a
+// Model without a price, a change of a Model, through the Session.
 func (r *Reconciler) awaitBudget(ctx context.Context, s *scope, step *stepMemory, c turnstate.Config) (flow, error) {
 	if r.Steps.Budgets == nil {
 		return proceed, nil
 	}
 	progress := &s.turn.Status.TurnProgress
-	refusal := step.budget.Refusal()
-	if refusal == nil {
+	refusal, models := step.budget.Refusal(), versionsOf(c.Models())
+	if refusal == nil || refusal.Reason == v1alpha1.ReasonBudgetNeedsPrice && !slices.Equal(models, step.priced) {
 		var err error
+		step.priced = models
 		if refusal, err = r.Steps.Budgets.Standing(ctx, s.turnState().Payer(), c.Models()); err != nil {
 			return stop, err
+		}
+		if refusal == nil && step.budget.Refusal() != nil {
+			step.budget.Withdraw()
+			step.budget = nil
 		}
 	}
 	switch {
@@ -39,6 +49,25 @@ func (r *Reconciler) awaitBudget(ctx context.Context, s *scope, step *stepMemory
 	return writeThenRepeat(writeWaiting), nil
 }
 
+// modelVersion identifies what a Budget and a key check of a Model depend on.
+type modelVersion struct {
+	uid        types.UID
+	generation int64
+	ready      int64
+}
+
+// versionsOf returns the versions of Models.
+func versionsOf(models []*v1alpha1.Model) []modelVersion {
+	versions := make([]modelVersion, len(models))
+	for i, m := range models {
+		versions[i] = modelVersion{uid: m.UID, generation: m.Generation}
+		if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+			versions[i].ready = c.LastTransitionTime.Unix()
+		}
+	}
+	return versions
+}
+
 // refused handles a model call that a Budget has refused: the Turn ends, or waits without a slot.
 func (r *Reconciler) refused(
 	ctx context.Context, s *scope, step *stepMemory, refusal *budget.Refusal,
@@ -52,14 +81,14 @@ func (r *Reconciler) refused(
 		step.closed = closed
 		return again, nil
 	}
-	if refusal.Budget != "" && step.budget.Refusal() == nil {
-		step.budget.Withdraw()
+	if refusal != step.budget.Refusal() {
 		key := s.key()
 		ticket, err := r.Steps.Budgets.Wait(
 			ctx, s.turnState().Payer(), refusal, func() { r.Wakes.Wake(key) })
 		if err != nil {
 			return stop, err
 		}
+		step.budget.Withdraw()
 		if step.budget = ticket; ticket == nil {
 			// The Budget does not count any more.
 			r.Wakes.Wake(key)

@@ -98,6 +98,27 @@ func TestRoomOfATurnThatStopsForAnotherReasonIsThereForOthers(t *testing.T) {
 	}
 }
 
+func TestATurnThatWaitsForAPriceChecksItOnceForEachChangeOfItsModel(t *testing.T) {
+	w := newWorld(t).begin()
+	m := w.manager(0)
+	w.limit(m)
+	w.changeModel(func(model *v1alpha1.Model) { model.Spec.Parameters = nil })
+	m.until("the Turn waits for the parameter", w.waitsForBudget)
+	version := w.turn().ResourceVersion
+	for range 3 {
+		if result, err := m.pass(); err != nil || result.RequeueAfter != 0 {
+			t.Errorf("a pass returns %+v, %v", result, err)
+		}
+	}
+	if w.turn().ResourceVersion != version || len(w.asked) > 0 {
+		t.Error("the wait has cost a write or a call")
+	}
+	w.changeModel(func(model *v1alpha1.Model) {
+		model.Spec.Parameters = &v1alpha1.ModelParameters{MaxOutputTokens: ptr.To[int32](100)}
+	})
+	m.until("the Turn has succeeded", func() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded })
+}
+
 func TestATurnThatWaitsForASlotKeepsItsRoom(t *testing.T) {
 	w := newWorld(t).begin()
 	m := w.manager(0)

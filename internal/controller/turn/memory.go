@@ -104,9 +104,10 @@ type stepMemory struct {
 	// backoff is the state of a model call that is retried later.
 	backoff *step.Backoff
 	// budget is the wait for room in a Budget; nil for none. awaitsSlot reports whether the model call waits for nothing
-	// but a slot.
+	// but a slot. priced are the Models that the Budgets were last checked for.
 	budget     *keeper.Ticket
 	awaitsSlot bool
+	priced     []modelVersion
 	// account is the wait for the ServiceAccount of tool pods, while the API server refuses it.
 	account accountWait
 	// keyRetry is when a call that has found no API key is due again, keyPause the length of that pause.

@@ -13,7 +13,7 @@ import (
 type Refusal struct {
 	// Budget is the name of the Budget.
 	Budget string
-	// Reason is BudgetFull, BudgetPaused, BudgetExhausted or BudgetInvalid.
+	// Reason is BudgetFull, BudgetPaused, BudgetExhausted, BudgetInvalid or BudgetNeedsPrice.
 	Reason string
 	// Message explains it, and what to do.
 	Message string

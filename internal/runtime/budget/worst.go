@@ -38,6 +38,11 @@ func (e *NeedsPriceError) Error() string {
 		e.Model, e.Budget, e.Problem)
 }
 
+// Refusal returns the refusal of a call for which no other Model can be used.
+func (e *NeedsPriceError) Refusal() *Refusal {
+	return &Refusal{Budget: e.Budget, Reason: v1alpha1.ReasonBudgetNeedsPrice, Message: e.Error()}
+}
+
 // ErrorCode implements model.Coded.
 func (e *NeedsPriceError) ErrorCode() v1alpha1.ErrorCode { return v1alpha1.ErrorCodeModelUnavailable }
 
@@ -71,14 +76,13 @@ func messageTokens(m event.Message) int64 {
 	return int64(tokens)
 }
 
-// WorstCase returns the most that a call of a Model with a request may cost under a Budget, in its unit. The error is a
-// *NeedsPriceError.
-func WorstCase(b *v1alpha1.Budget, m *v1alpha1.Model, r model.Request) (decimal.Decimal, error) {
+// WorstCase returns the most that a call of a Model with a request may cost under a Budget, in its unit.
+func WorstCase(b *v1alpha1.Budget, m *v1alpha1.Model, r model.Request) (decimal.Decimal, *NeedsPriceError) {
 	input, output := InputTokens(r), int64(0)
 	if p := m.Spec.Parameters; p != nil && p.MaxOutputTokens != nil {
 		output = int64(*p.MaxOutputTokens)
 	}
-	lacks := func(problem string) (decimal.Decimal, error) {
+	lacks := func(problem string) (decimal.Decimal, *NeedsPriceError) {
 		return decimal.Zero, &NeedsPriceError{Model: m.Name, Budget: b.Name, Problem: problem}
 	}
 	if m.Spec.Provider == v1alpha1.ModelProviderSimulated {

@@ -147,5 +147,5 @@ func withoutPrice(all []Result) *budget.Refusal {
 	if first == nil {
 		return nil
 	}
-	return &budget.Refusal{Reason: v1alpha1.ReasonBudgetNeedsPrice, Message: first.Error()}
+	return first.Refusal()
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -75,8 +76,9 @@ func (k *Keeper) Reserve(
 	}
 	amounts := make([]decimal.Decimal, len(matching))
 	for i, b := range matching {
-		if amounts[i], err = budget.WorstCase(b, m, r); err != nil {
-			return nil, err
+		var unpriced *budget.NeedsPriceError
+		if amounts[i], unpriced = budget.WorstCase(b, m, r); unpriced != nil {
+			return nil, unpriced
 		}
 	}
 	if refusal := k.check(payer, matching, amounts); refusal != nil {
@@ -170,7 +172,7 @@ func (k *Keeper) Standing(
 	}
 	least := make([]decimal.Decimal, len(matching))
 	usable := 0
-	var first error
+	var first *budget.NeedsPriceError
 	for _, m := range models {
 		amounts, err := leastOf(matching, m)
 		if err != nil {
@@ -185,7 +187,7 @@ func (k *Keeper) Standing(
 		usable++
 	}
 	if usable == 0 {
-		return &budget.Refusal{Reason: v1alpha1.ReasonBudgetNeedsPrice, Message: first.Error()}, nil
+		return first.Refusal(), nil
 	}
 	if refusal := k.check(payer, matching, least); refusal != nil && refusal.Reason != v1alpha1.ReasonBudgetFull {
 		return refusal, nil
@@ -194,10 +196,10 @@ func (k *Keeper) Standing(
 }
 
 // leastOf returns the least that any call of a Model reserves in each Budget.
-func leastOf(budgets []*v1alpha1.Budget, m *v1alpha1.Model) ([]decimal.Decimal, error) {
+func leastOf(budgets []*v1alpha1.Budget, m *v1alpha1.Model) ([]decimal.Decimal, *budget.NeedsPriceError) {
 	amounts := make([]decimal.Decimal, len(budgets))
 	for i, b := range budgets {
-		var err error
+		var err *budget.NeedsPriceError
 		if amounts[i], err = budget.WorstCase(b, m, model.Request{}); err != nil {
 			return nil, err
 		}
@@ -232,6 +234,7 @@ func (k *Keeper) check(
 }
 
 // Wait returns the Ticket of a Turn whose call was refused. wake is called when it has room, or another reason to wait.
+// A Turn that has a Ticket for the Budget keeps its place in line.
 func (k *Keeper) Wait(
 	ctx context.Context, payer budget.Payer, refusal *budget.Refusal, wake func(),
 ) (*Ticket, error) {
@@ -245,11 +248,11 @@ func (k *Keeper) Wait(
 		}
 		book := k.book(b)
 		t := &Ticket{
-			book: book, turn: payer.Turn, wake: wake, refusal: refusal, amount: refusal.Amount, selected: selected,
+			book: book, turn: payer.Turn, root: payer.RootUID, wake: wake, refusal: refusal, amount: refusal.Amount,
+			selected: selected, generation: b.Generation,
 		}
 		book.mu.Lock()
-		book.dropTicket(payer.Turn)
-		book.tickets = append(book.tickets, t)
+		book.queueUp(t)
 		book.mu.Unlock()
 		book.review()
 		return t, nil
@@ -304,6 +307,19 @@ func (k *Keeper) Observe(b *v1alpha1.Budget) {
 	book := k.book(b)
 	book.learn(b.DeepCopy())
 	book.review()
+}
+
+// Relabelled learns that the labels of a Session have changed: another Budget may count for the Turns of its tree. Those
+// that wait are woken to find out.
+func (k *Keeper) Relabelled(root types.UID) {
+	k.mu.Lock()
+	books := slices.Collect(maps.Values(k.books))
+	k.mu.Unlock()
+	for _, b := range books {
+		for _, wake := range b.expire(func(t *Ticket) bool { return t.root == root }) {
+			wake()
+		}
+	}
 }
 
 // Gone learns that the Budgets of a name do not exist, but for the one with the given UID; empty for none.

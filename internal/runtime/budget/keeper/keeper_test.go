@@ -331,6 +331,76 @@ func TestAChangeOfTheBudgetWakes(t *testing.T) {
 	}
 }
 
+func TestATurnThatWaitsForAPriceIsWokenByItsBudget(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*store, *Keeper)
+		woken  int32
+	}{
+		"its deletion": {func(_ *store, k *Keeper) {
+			k.Gone(types.NamespacedName{Namespace: "ns", Name: "b"}, "")
+		}, 1},
+		"a change": {func(s *store, k *Keeper) {
+			b := s.get("b")
+			b.Spec.SessionSelector.MatchLabels = map[string]v1alpha1.BudgetSelectorValue{"team": "x"}
+			b.Generation, b.ResourceVersion = 2, after(b.ResourceVersion)
+			k.Observe(b)
+		}, 1},
+		"its status": {func(s *store, k *Keeper) {
+			b := s.get("b")
+			b.ResourceVersion = after(b.ResourceVersion)
+			k.Observe(b)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := limited("b", "1000")
+			b.Spec.Unit, b.Spec.Currency = v1alpha1.BudgetUnitCurrency, "USD"
+			s := newStore(b)
+			k := newKeeper(s)
+			k.Observe(s.get("b"))
+			refusal, err := k.Standing(t.Context(), payer(1), []*v1alpha1.Model{called()})
+			if err != nil || refusal == nil || refusal.Budget != "b" {
+				t.Fatalf("refusal %+v, error %v", refusal, err)
+			}
+			woken := &atomic.Int32{}
+			ticket, err := k.Wait(t.Context(), payer(1), refusal, func() { woken.Add(1) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.change(s, k)
+			if woken.Load() != test.woken || (ticket.Refusal() == nil) != (test.woken > 0) {
+				t.Errorf("woken %d times, refusal %v", woken.Load(), ticket.Refusal())
+			}
+		})
+	}
+}
+
+func TestOtherLabelsWakeTheTurnsOfTheirTreeAndKeepNoRoom(t *testing.T) {
+	s := newStore(limited("b", "2000"))
+	k := newKeeper(s)
+	charge, err := k.Reserve(t.Context(), payer(0), called(), model.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, firstWoken := waitFor(t, k, 1)
+	second, secondWoken := waitFor(t, k, 2)
+	k.Relabelled("another")
+	if first.Refusal() == nil || firstWoken.Load() != 0 {
+		t.Fatal("the labels of another Session have woken the Turn")
+	}
+	k.Relabelled(payer(1).RootUID)
+	if first.Refusal() != nil || firstWoken.Load() != 1 || second.Refusal() != nil || secondWoken.Load() != 1 {
+		t.Fatal("a Turn was not woken")
+	}
+	// The Budget still counts for the first, and its place in line is the earlier one.
+	second, _ = waitFor(t, k, 2)
+	first, _ = waitFor(t, k, 1)
+	charge.Settle(Outcome{Free: true})
+	flush(t, k)
+	if first.Refusal() != nil || second.Refusal() == nil {
+		t.Errorf("the first waits for %v, the second for %v", first.Refusal(), second.Refusal())
+	}
+}
+
 func TestLabelsSelect(t *testing.T) {
 	b := limited("b", "1000")
 	b.Spec.SessionSelector.MatchLabels = map[string]v1alpha1.BudgetSelectorValue{"team": "x"}

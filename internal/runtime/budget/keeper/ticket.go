@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/budget"
 )
 
@@ -14,9 +15,13 @@ import (
 type Ticket struct {
 	book *book
 	turn types.UID
+	// root is the Session whose labels decide.
+	root types.UID
 	wake func()
 	// selected are the labels by which the Budget has selected the Session.
 	selected labels.Set
+	// generation is that of the spec that has refused the call.
+	generation int64
 
 	// The following fields are guarded by the lock of the book.
 
@@ -57,6 +62,31 @@ func (t *Ticket) Withdraw() {
 	if i >= 0 {
 		t.book.review()
 	}
+}
+
+// queueUp adds a ticket. One of a Turn that is in line already takes its place. The lock is held.
+func (b *book) queueUp(t *Ticket) {
+	i := slices.IndexFunc(b.tickets, func(is *Ticket) bool { return is.turn == t.turn })
+	if i < 0 {
+		b.tickets = append(b.tickets, t)
+		return
+	}
+	b.tickets[i] = t
+}
+
+// expire ends the waits of some Turns without keeping room for them, and returns how to wake them. They check anew what
+// they wait for.
+func (b *book) expire(which func(*Ticket) bool) []func() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var woken []func()
+	for _, t := range b.tickets {
+		if t.refusal != nil && which(t) {
+			t.refusal, t.amount = nil, decimal.Zero
+			woken = append(woken, t.wake)
+		}
+	}
+	return woken
 }
 
 // dropTicket ends the wait of a Turn that has its reservation. The lock is held.
@@ -110,6 +140,9 @@ func (b *book) reviewed() []func() {
 		}
 		var now *budget.Refusal
 		if !b.gone && budget.Selects(b.known, t.selected) {
+			if t.refusal.Reason == v1alpha1.ReasonBudgetNeedsPrice && t.generation >= b.known.Generation {
+				continue // It does not wait for room.
+			}
 			if now = ledger.Check(t.amount, promised); now == nil {
 				promised = promised.Add(t.amount)
 			}
