@@ -103,6 +103,8 @@ type stepMemory struct {
 	panics  int
 	// backoff is the state of a model call that is retried later.
 	backoff *step.Backoff
+	// continues is where a model call continues that waits for a Budget; nil for one that starts anew, or after backoff.
+	continues *step.Backoff
 	// budget is the wait for room in a Budget; nil for none. awaitsSlot reports whether the model call waits for nothing
 	// but a slot. priced are the Models that the Budgets were last checked for.
 	budget     *keeper.Ticket

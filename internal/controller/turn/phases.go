@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -210,7 +211,7 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 		return writeThenRepeat(writePlan), nil
 	}
 	turn := r.steerable(s)
-	earlier, logger := step.backoff, ctrl.LoggerFrom(ctx)
+	earlier, logger := cmp.Or(step.continues, step.backoff), ctrl.LoggerFrom(ctx)
 	step.readySince = turnstate.ReadySince(config)
 	turn.StoreFirst = step.appendRefused || !step.startedHere && !r.Steps.Log.Stored()
 	turn.ConfigBytes = config.LeftOutBytes()
@@ -303,6 +304,7 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMem
 	var keyless *turnstate.MissingKey
 	var tooLarge *fairshare.TooLargeError
 	var refusal *budget.Refusal
+	var held *step.Held
 	// The call may have closed the step before it failed. One that is to be repeated later has checked the journal, and
 	// has appended nothing.
 	memory.lookedUp = false
@@ -310,7 +312,7 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMem
 	case errors.As(cause, &tooLarge):
 		return r.refuse(ctx, s, memory, tooLarge)
 	case errors.As(cause, &backoff):
-		memory.backoff, memory.lookedUp = backoff, true
+		memory.backoff, memory.continues, memory.lookedUp = backoff, nil, true
 		delete(memory.pauses, s.stepKey())
 		return r.backsOff(ctx, s, memory)
 	case errors.As(cause, &keyless):
@@ -318,6 +320,9 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMem
 		return r.handleMissingKey(s, memory, keyless), nil
 	case errors.As(cause, &refusal):
 		memory.lookedUp = true
+		if errors.As(cause, &held) {
+			memory.continues = held.Earlier
+		}
 		return r.refused(ctx, s, memory, refusal)
 	case errors.As(cause, &undelivered):
 		memory.undelivered = undelivered

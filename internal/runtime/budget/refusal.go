@@ -28,6 +28,9 @@ type Refusal struct {
 // Error implements error.
 func (r *Refusal) Error() string { return r.Message }
 
+// ErrorCode implements model.Coded.
+func (r *Refusal) ErrorCode() v1alpha1.ErrorCode { return v1alpha1.ErrorCodeBudgetExhausted }
+
 // refusal returns why an amount has no room.
 func (l *Ledger) refusal(reason string, amount decimal.Decimal) *Refusal {
 	b := l.budget

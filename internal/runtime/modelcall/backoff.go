@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/budget"
 )
 
 // shortPause is the longest pause between two attempts that is waited for in place. During a longer one the caller need
@@ -35,6 +36,27 @@ func (b *Backoff) Error() string {
 
 // Unwrap returns the cause.
 func (b *Backoff) Unwrap() error { return b.Cause }
+
+// Held is a model call that waits for room in a Budget after other Models, or the same one, have failed. It is continued
+// where it stopped, so that no result is paid for twice.
+type Held struct {
+	*budget.Refusal
+	// Earlier is where it continues.
+	Earlier *Backoff
+}
+
+// Unwrap returns the refusal.
+func (h *Held) Unwrap() error { return h.Refusal }
+
+// hold returns the error of a call that a Budget has refused, with the results so far, if there are any.
+func hold(refusal *budget.Refusal, before []Result, current Result) error {
+	if len(before) == 0 && current.Tries == 0 {
+		return refusal
+	}
+	return &Held{Refusal: refusal, Earlier: &Backoff{
+		Model: current.Model.Name, Tries: current.Tries, Cause: refusal, before: before, current: current,
+	}}
+}
 
 // Resumed returns the Backoff of a process that recorded only how often which Model was called; nil for none.
 func Resumed(model string, tries int32) *Backoff {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/backoff"
+	"github.com/capstan-dev/capstan/internal/runtime/budget"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
@@ -30,8 +31,8 @@ const (
 // could not serve the request. It returns all called Models in order, at least one; at most the last one has responded.
 // After an error nothing is decided, and the caller calls again: after a *Backoff with it as Earlier; after a
 // *model.KeyError, that of the first Model, when one of the Models may have its API key; after a *budget.Refusal when
-// the Budget may have room, and after one with reason BudgetNeedsPrice when the Models may have changed. Any other
-// error is not about a Model.
+// the Budget may have room, with the Backoff of a *Held as Earlier, and after one with reason BudgetNeedsPrice when the
+// Models may have changed. Any other error is not about a Model.
 func (c *Caller) Call(ctx context.Context, r Request) ([]Result, error) {
 	if len(r.Models) == 0 {
 		now := c.Clock()
@@ -49,7 +50,17 @@ func (c *Caller) Call(ctx context.Context, r Request) ([]Result, error) {
 			if errors.As(err, &backoff) {
 				backoff.before = all
 			}
-			return nil, err
+			var refusal *budget.Refusal
+			if !errors.As(err, &refusal) {
+				return nil, err
+			}
+			if one.Tries > 0 || refusal.Reason != v1alpha1.ReasonBudgetExhausted || !anyCalled(all) {
+				return nil, hold(refusal, all, one)
+			}
+			// The failure of a Model that was called stands, as without this fallback.
+			one.Err, one.Ended = refusal, one.Began
+			all, first = append(all, one), Result{}
+			continue
 		}
 		if ctx.Err() == nil {
 			c.observeEnd(one)
@@ -135,7 +146,9 @@ func (c *Caller) callOne(ctx context.Context, r Request, m *v1alpha1.Model, a Re
 		if a.Began.IsZero() {
 			a.Began = a.tried
 		}
+		before := a.Err
 		if a.Response, a.Err, err = c.try(ctx, r, m, content, attempt, a.traceParent); err != nil {
+			a.Tries, a.Err = a.Tries-1, before // The Model was not called.
 			return a, err
 		}
 		if a.Err == nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"sync/atomic"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -127,6 +128,16 @@ func refusedStatus(status int) bool {
 
 // statusOverloaded is a status of some providers for too many concurrent requests.
 const statusOverloaded = 529
+
+// anyCalled reports whether one of the Models was called: it has its API key, and what a Budget requires.
+func anyCalled(all []Result) bool {
+	return slices.ContainsFunc(all, func(a Result) bool {
+		var unpriced *budget.NeedsPriceError
+		var key *model.KeyError
+		var refusal *budget.Refusal
+		return !errors.As(a.Err, &unpriced) && !errors.As(a.Err, &key) && !errors.As(a.Err, &refusal)
+	})
+}
 
 // withoutPrice returns the refusal if no called Model can be used under a Budget; nil if one of them was called. A
 // fallback without a price does not change the result of another Model.

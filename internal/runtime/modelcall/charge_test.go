@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -115,6 +116,91 @@ func TestACallWithoutRoomIsNotMade(t *testing.T) {
 	}
 	if _, err := b.Call(t.Context(), request(nil, writes(named("a")))); err == nil || len(b.requests) > 0 {
 		t.Errorf("a call without a payer: %v, %d requests", err, len(b.requests))
+	}
+}
+
+// dearer gives a Model a larger worst case than the first one.
+func dearer(m *v1alpha1.Model) *v1alpha1.Model {
+	m.Spec.Parameters = &v1alpha1.ModelParameters{MaxOutputTokens: ptr.To[int32](1000)}
+	return m
+}
+
+func TestAFallbackThatDoesNotFitIsPassedOver(t *testing.T) {
+	b := newBench(t)
+	store := b.limitedTo("1600")
+	b.answer = func(r model.Request) (*model.Response, error) {
+		if r.Model == "b" {
+			t.Error("a Model was called that does not fit")
+		}
+		return nil, limited(2 * longestPause)
+	}
+	results, err := b.call(paid(writes(named("a")), dearer(named("b")), writes(named("c"))))
+	if err != nil || len(results) != 3 || results[0].Failure().Code != v1alpha1.ErrorCodeProviderRateLimited ||
+		results[1].Failure().Code != v1alpha1.ErrorCodeBudgetExhausted || len(b.requests) != 2 {
+		t.Errorf("results %+v, error %v, %d requests", results, err, len(b.requests))
+	}
+	if got := b.spent(store); got != "0" {
+		t.Errorf("%s spent", got)
+	}
+}
+
+// A fallback, and a further attempt, wait for other calls, and continue with the results so far.
+func TestACallThatWaitsForABudgetContinuesWhereItStopped(t *testing.T) {
+	for name, test := range map[string]struct {
+		failure error
+		models  []*v1alpha1.Model
+		results int
+		tries   int32
+	}{
+		"a fallback":        {limited(2 * longestPause), []*v1alpha1.Model{named("a"), named("b")}, 2, 1},
+		"a further attempt": {unavailable(), []*v1alpha1.Model{named("a")}, 1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			store := b.limitedTo("2000")
+			b.failing(test.failure)
+			r := paid(test.models...)
+			for _, m := range test.models {
+				writes(m)
+			}
+			var rival *keeper.Charge
+			// take has another Turn take the room that the first attempt has left.
+			take := func() {
+				b.spent(store)
+				other := r.Payer
+				other.Turn = "other"
+				var err error
+				if rival, err = b.Budgets.Reserve(t.Context(), other, writes(named("r")), model.Request{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.Pause = func(context.Context, time.Duration) error {
+				take()
+				return nil
+			}
+			r.Read = func(_ context.Context, m *v1alpha1.Model) (*v1alpha1.Model, error) {
+				if m.Name == "b" && rival == nil {
+					take()
+				}
+				return m, nil
+			}
+			_, err := b.Call(t.Context(), r)
+			var held *Held
+			var refusal *budget.Refusal
+			if !errors.As(err, &held) || !errors.As(err, &refusal) || refusal.Reason != v1alpha1.ReasonBudgetFull {
+				t.Fatalf("error %v", err)
+			}
+			rival.Settle(keeper.Outcome{Free: true})
+			b.spent(store)
+			r.Earlier = held.Earlier
+			results, err := b.Call(t.Context(), r)
+			if err != nil || len(results) != test.results || len(b.requests) != 2 {
+				t.Fatalf("results %+v, error %v, %d requests", results, err, len(b.requests))
+			}
+			if last := results[test.results-1]; last.Err != nil || last.Tries != test.tries {
+				t.Errorf("the last result is %+v", last)
+			}
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/budget"
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 )
@@ -19,6 +20,15 @@ type Backoff struct {
 	// conversation; nil for any other call.
 	refused []modelcall.Result
 }
+
+// Held is a model call that waits for room in a Budget. The caller runs the step again with Earlier then.
+type Held struct {
+	*budget.Refusal
+	Earlier *Backoff
+}
+
+// Unwrap returns the refusal.
+func (h *Held) Unwrap() error { return h.Refusal }
 
 // Describe records the wait in the status of the Turn.
 func (b *Backoff) Describe(p *v1alpha1.TurnProgress) {

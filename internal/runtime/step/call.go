@@ -68,6 +68,10 @@ func (run *Runner) call(
 	if errors.As(err, &backoff) {
 		return nil, &Backoff{Backoff: backoff}
 	}
+	var held *modelcall.Held
+	if errors.As(err, &held) {
+		return nil, &Held{Refusal: held.Refusal, Earlier: &Backoff{Backoff: held.Earlier}}
+	}
 	var key *model.KeyError
 	if errors.As(err, &key) {
 		return nil, &turnstate.MissingKey{Model: key.Model, Reason: key.Reason, Problem: key.Problem}

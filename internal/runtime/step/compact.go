@@ -164,8 +164,11 @@ func (run *Runner) summarize(
 		Earlier:     earlier,
 	})
 	var pause *modelcall.Backoff
+	var held *modelcall.Held
 	var key *model.KeyError
 	switch {
+	case errors.As(err, &held):
+		return "", &Held{Refusal: held.Refusal, Earlier: &Backoff{Backoff: held.Earlier, refused: k.refused}}
 	case errors.As(err, &pause):
 		return "", &Backoff{Backoff: pause, refused: k.refused}
 	case errors.As(err, &key):
