@@ -196,7 +196,7 @@ func (c *Caller) try(
 		}
 		return nil, nil, err
 	}
-	charge := &charge{}
+	charge := &charge{model: m}
 	access.HTTP = charge.observe(traced(access.HTTP, m, traceParent))
 	driver, failure := c.Models.Driver(m, access)
 	if failure != nil {

@@ -18,6 +18,7 @@ import (
 // charge is the reservation of one attempt, and what is known of the request.
 type charge struct {
 	*keeper.Charge
+	model *v1alpha1.Model
 	// dialled and connected report whether the attempt has asked for a connection, and whether it has got one. status
 	// is that of the HTTP response, 0 before one.
 	dialled, connected atomic.Bool
@@ -105,29 +106,57 @@ func (c *charge) free(failure error) bool {
 	if c.dialled.Load() && !c.connected.Load() {
 		return true
 	}
-	if c.dialled.Load() {
-		return refusedStatus(int(c.status.Load()))
-	}
-	// A model in this process, or a driver that has sent nothing.
 	var refused *provider.Error
-	return errors.As(failure, &refused) && refusedStatus(refused.Status)
-}
-
-// refusedStatus reports whether a provider responds with a status instead of having a model read the request. A
-// response that began well has another one, whatever it ends with.
-func refusedStatus(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout:
-		return false
-	case http.StatusServiceUnavailable, statusOverloaded:
-		return true
-	default:
-		return status >= http.StatusBadRequest && status < http.StatusInternalServerError
+	known := errors.As(failure, &refused)
+	status, word := int(c.status.Load()), ""
+	if known {
+		word = refused.Kind
 	}
+	if !c.dialled.Load() {
+		if !known {
+			return false
+		}
+		status = refused.Status // A model in this process, or a driver that has sent nothing.
+	}
+	return slices.Contains(refusals, status) || c.overloaded(status, word)
 }
 
-// statusOverloaded is a status of some providers for too many concurrent requests.
+// refusals are the statuses of a response that is sent instead of having a model read the request. 408, and 424, which
+// servers send for a generation that has failed, are not. A response that began well has another status, whatever it
+// ends with.
+var refusals = []int{
+	http.StatusBadRequest, http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound,
+	http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusLengthRequired, http.StatusRequestEntityTooLarge,
+	http.StatusRequestURITooLong, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
+	http.StatusTooManyRequests, http.StatusRequestHeaderFieldsTooLarge,
+}
+
+// statusOverloaded is the status of Anthropic for an overload.
 const statusOverloaded = 529
+
+// overload is how a provider refuses a request while it is overloaded.
+type overload struct {
+	status int
+	words  []string
+}
+
+// overloads are those of the providers: docs.claude.com/en/api/errors, developers.openai.com/api/docs/guides/error-codes
+// and ai.google.dev/gemini-api/docs/troubleshooting (read 2026-11). Google bills no failed request at all
+// (ai.google.dev/gemini-api/docs/billing).
+var overloads = map[v1alpha1.ModelProvider]overload{
+	v1alpha1.ModelProviderAnthropic: {statusOverloaded, []string{"overloaded_error"}},
+	v1alpha1.ModelProviderOpenAI: {http.StatusServiceUnavailable, []string{
+		"server_is_overloaded", "service_unavailable_error", "server_overload_error", "slow_down",
+	}},
+	v1alpha1.ModelProviderGoogle: {http.StatusServiceUnavailable, []string{"UNAVAILABLE"}},
+}
+
+// overloaded reports whether the provider has refused the request because it is overloaded. Behind another address than
+// the provider's own, which may be a gateway, a model may have read the request.
+func (c *charge) overloaded(status int, word string) bool {
+	known := overloads[c.model.Spec.Provider]
+	return known.status == status && slices.Contains(known.words, word) && model.BaseURL(c.model) == ""
+}
 
 // anyCalled reports whether one of the Models was called: it has its API key, and what a Budget requires.
 func anyCalled(all []Result) bool {

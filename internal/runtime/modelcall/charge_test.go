@@ -62,9 +62,9 @@ func TestEveryAttemptIsCharged(t *testing.T) {
 		models   []*v1alpha1.Model
 		want     string
 	}{
-		"a response":  {nil, []*v1alpha1.Model{named("a")}, "12"},
-		"a refusal":   {[]error{limited(0)}, []*v1alpha1.Model{named("a")}, "12"},
-		"an overload": {[]error{unavailable()}, []*v1alpha1.Model{named("a")}, "12"},
+		"a response":     {nil, []*v1alpha1.Model{named("a")}, "12"},
+		"a refusal":      {[]error{limited(0)}, []*v1alpha1.Model{named("a")}, "12"},
+		"an unknown 503": {[]error{unavailable()}, []*v1alpha1.Model{named("a")}, "1512"},
 		"a server error": {
 			[]error{provider.StatusError("Test", "m", 500, 0, "")}, []*v1alpha1.Model{named("a")}, "1512",
 		},
@@ -153,7 +153,7 @@ func TestACallThatWaitsForABudgetContinuesWhereItStopped(t *testing.T) {
 		tries   int32
 	}{
 		"a fallback":        {limited(2 * longestPause), []*v1alpha1.Model{named("a"), named("b")}, 2, 1},
-		"a further attempt": {unavailable(), []*v1alpha1.Model{named("a")}, 1, 2},
+		"a further attempt": {limited(0), []*v1alpha1.Model{named("a")}, 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -212,30 +212,56 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 
 // TestTheStatusOfTheResponseDecides has a response fail that began well, with the word of a refusal.
 func TestTheStatusOfTheResponseDecides(t *testing.T) {
-	word := provider.StatusError("Test", "m", 200, 0, "overloaded_error")
-	for status, free := range map[int]bool{
-		200: false, 400: true, 408: false, 429: true, 500: false, 502: false, 529: true,
+	const overloaded, unavailable = "overloaded_error", "UNAVAILABLE"
+	const gateway = "https://gateway.example.org"
+	for name, test := range map[string]struct {
+		provider   v1alpha1.ModelProvider
+		base, word string
+		status     int
+		free       bool
+	}{
+		"a response":               {v1alpha1.ModelProviderAnthropic, "", overloaded, 200, false},
+		"a bad request":            {v1alpha1.ModelProviderAnthropic, "", "", 400, true},
+		"a timeout":                {v1alpha1.ModelProviderAnthropic, "", "", 408, false},
+		"a failed generation":      {v1alpha1.ModelProviderOpenAI, gateway, "", 424, false},
+		"a rate limit":             {v1alpha1.ModelProviderOpenAI, gateway, "", 429, true},
+		"a closed request":         {v1alpha1.ModelProviderOpenAI, gateway, "", 499, false},
+		"a server error":           {v1alpha1.ModelProviderAnthropic, "", "api_error", 500, false},
+		"a bad gateway":            {v1alpha1.ModelProviderGoogle, "", "", 502, false},
+		"Anthropic is overloaded":  {v1alpha1.ModelProviderAnthropic, "", overloaded, 529, true},
+		"Anthropic is unavailable": {v1alpha1.ModelProviderAnthropic, "", overloaded, 503, false},
+		"OpenAI is overloaded":     {v1alpha1.ModelProviderOpenAI, "", "server_is_overloaded", 503, true},
+		"an error of OpenAI":       {v1alpha1.ModelProviderOpenAI, "", "server_error", 503, false},
+		"OpenAI without a word":    {v1alpha1.ModelProviderOpenAI, "", "", 503, false},
+		"Google is overloaded":     {v1alpha1.ModelProviderGoogle, "", unavailable, 503, true},
+		"a proxy before Google":    {v1alpha1.ModelProviderGoogle, "", "", 503, false},
+		"a gateway is overloaded":  {v1alpha1.ModelProviderGoogle, gateway, unavailable, 503, false},
+		"a gateway to Anthropic":   {v1alpha1.ModelProviderAnthropic, gateway, overloaded, 529, false},
 	} {
-		c := &charge{}
-		c.dialled.Store(true)
-		c.connected.Store(true)
-		client := c.observe(&http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: status, Body: http.NoBody}, nil
-		})})
-		r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "https://example.org", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		if got := c.free(word); got != free {
-			t.Errorf("status %d is free: %v", status, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			m := named("m")
+			m.Spec.Provider, m.Spec.BaseURL = test.provider, test.base
+			c := &charge{model: m}
+			c.dialled.Store(true)
+			c.connected.Store(true)
+			client := c.observe(&http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: test.status, Body: http.NoBody}, nil
+			})})
+			r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "https://example.org", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if got := c.free(provider.StatusError("Test", "m", test.status, 0, test.word)); got != test.free {
+				t.Errorf("free: %v", got)
+			}
+		})
 	}
-	unreached := &charge{}
+	unreached := &charge{model: named("m")}
 	unreached.dialled.Store(true)
 	if !unreached.free(errors.New("no route")) {
 		t.Error("an attempt without a connection is not free")
