@@ -94,7 +94,8 @@ func (c *charge) settle(response *model.Response, failure error) {
 	switch {
 	case c.Charge == nil:
 	case failure == nil && response != nil:
-		c.Settle(keeper.Outcome{Usage: &response.Usage})
+		// Elsewhere than at its provider, a Model is served by whom its users have chosen.
+		c.Settle(keeper.Outcome{Usage: &response.Usage, Claimed: model.BaseURL(c.model) != ""})
 	default:
 		c.Settle(keeper.Outcome{Free: failure != nil && c.free(failure)})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/budget"
 	"github.com/capstan-dev/capstan/internal/runtime/budget/keeper"
+	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 )
@@ -209,6 +210,25 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestAServerThatUsersChooseCountsAtMostWhatWasReserved(t *testing.T) {
+	for base, want := range map[string]string{"": "90012", "https://gateway.example.org": "1500"} {
+		b := newBench(t)
+		b.Egress = egress.New(egress.Options{})
+		store := b.limitedTo("100000")
+		b.answer = func(model.Request) (*model.Response, error) {
+			return &model.Response{Text: "Hi.", Usage: model.Usage{InputTokens: 90000, OutputTokens: 12}}, nil
+		}
+		m := writes(named("a"))
+		m.Spec.BaseURL = base
+		if _, err := b.call(paid(m)); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.spent(store); got != want {
+			t.Errorf("with baseURL %q, %s spent, want %s", base, got, want)
+		}
+	}
+}
 
 // TestTheStatusOfTheResponseDecides has a response fail that began well, with the word of a refusal.
 func TestTheStatusOfTheResponseDecides(t *testing.T) {

@@ -62,6 +62,7 @@ type part struct {
 	book   *book
 	budget *v1alpha1.Budget
 	key    budget.Key
+	amount decimal.Decimal
 }
 
 // Reserve reserves the worst case of one attempt to call a Model in all Budgets that count for the payer, or in none.
@@ -108,7 +109,7 @@ func (k *Keeper) Reserve(
 		case c.gone:
 			continue
 		}
-		charge.parts = append(charge.parts, part{book: book, budget: b, key: c.key})
+		charge.parts = append(charge.parts, part{book: book, budget: b, key: c.key, amount: amounts[i]})
 		if c.low {
 			charge.Low = append(charge.Low, b.Name)
 		}
@@ -131,6 +132,9 @@ type Outcome struct {
 	Free bool
 	// Usage is that of the response; nil without one. An attempt without a usage that is not Free counts in full.
 	Usage *model.Usage
+	// Claimed reports whether the usage is that of a server which users have chosen. It counts at most what was reserved:
+	// otherwise such a server could use up a Budget of others.
+	Claimed bool
 }
 
 // Settle replaces the reservations by the actual cost. It does not wait. It may be called on nil.
@@ -144,6 +148,9 @@ func (c *Charge) Settle(o Outcome) {
 			actual = &decimal.Decimal{}
 		} else if o.Usage != nil {
 			if amount, known := budget.Actual(p.budget, c.price, *o.Usage); known {
+				if o.Claimed {
+					amount = decimal.Min(amount, p.amount)
+				}
 				actual = &amount
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -59,6 +60,10 @@ func TestAReservationIsReplacedByWhatTheCallHasCost(t *testing.T) {
 		"no usage is told": {Outcome{Usage: &model.Usage{}}, "1500"},
 		"more than the worst case": {
 			Outcome{Usage: &model.Usage{InputTokens: 3000, OutputTokens: 5}}, "3005",
+		},
+		"a claim": {Outcome{Usage: &model.Usage{InputTokens: 10, OutputTokens: 5}, Claimed: true}, "15"},
+		"a claim of more than the worst case": {
+			Outcome{Usage: &model.Usage{InputTokens: math.MaxInt64, OutputTokens: 5}, Claimed: true}, "1500",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
