@@ -14,9 +14,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
-// awaitBudget holds a model call back while a Budget has no room for it, and reports it on the Turn. What ends the wait
-// wakes the Turn: another call that ends, a change of the Budget, its next window, other labels of the Session; or, for a
-// Model without a price, a change of a Model, through the Session.
+// awaitBudget holds a model call back while a Budget has no room for it, and reports it on the Turn. What ends the
+// wait wakes the Turn: another call that ends, a change of the Budget, its next window, other labels of the Session;
+// or, for a Model without a price, a change of a Model, through the Session.
 func (r *Reconciler) awaitBudget(ctx context.Context, s *scope, step *stepMemory, c turnstate.Config) (flow, error) {
 	if r.Steps.Budgets == nil {
 		return proceed, nil
@@ -111,9 +111,9 @@ func (r *Reconciler) reportBudgetWait(s *scope, refusal *budget.Refusal) flow {
 	return flow
 }
 
-// returnRoom leaves the room to others that a Budget keeps for the Turn, if the pass that had it did not begin the model
-// call: the Turn waits for something else now, which may never come. One that waits for a slot keeps the room, because
-// those that are refused meanwhile release theirs.
+// returnRoom leaves the room to others that a Budget keeps for the Turn, if the pass that had it did not begin the
+// model call: the Turn waits for something else now, which may never come. One that waits for a slot keeps the room,
+// because those that are refused meanwhile release theirs.
 func (r *Reconciler) returnRoom(s *scope, granted *keeper.Ticket) {
 	step := &s.memory.step
 	if granted == nil || step.budget != granted || step.awaitsSlot ||

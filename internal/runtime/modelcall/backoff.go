@@ -37,8 +37,8 @@ func (b *Backoff) Error() string {
 // Unwrap returns the cause.
 func (b *Backoff) Unwrap() error { return b.Cause }
 
-// Held is a model call that waits for room in a Budget after other Models, or the same one, have failed. It is continued
-// where it stopped, so that no result is paid for twice.
+// Held is a model call that waits for room in a Budget after other Models, or the same one, have failed. It is
+// continued where it stopped, so that no result is paid for twice.
 type Held struct {
 	*budget.Refusal
 	// Earlier is where it continues.

@@ -141,9 +141,8 @@ type overload struct {
 	words  []string
 }
 
-// overloads are those of the providers: docs.claude.com/en/api/errors, developers.openai.com/api/docs/guides/error-codes
-// and ai.google.dev/gemini-api/docs/troubleshooting (read 2026-11). Google bills no failed request at all
-// (ai.google.dev/gemini-api/docs/billing).
+// overloads are those that the error pages of the providers document (2026-11). Google bills no failed request at all:
+// ai.google.dev/gemini-api/docs/billing.
 var overloads = map[v1alpha1.ModelProvider]overload{
 	v1alpha1.ModelProviderAnthropic: {statusOverloaded, []string{"overloaded_error"}},
 	v1alpha1.ModelProviderOpenAI: {http.StatusServiceUnavailable, []string{

@@ -316,8 +316,8 @@ func (k *Keeper) Observe(b *v1alpha1.Budget) {
 	book.review()
 }
 
-// Relabelled learns that the labels of a Session have changed: another Budget may count for the Turns of its tree. Those
-// that wait are woken to find out.
+// Relabelled learns that the labels of a Session have changed: another Budget may count for the Turns of its tree.
+// Those that wait are woken to find out.
 func (k *Keeper) Relabelled(root types.UID) {
 	k.mu.Lock()
 	books := slices.Collect(maps.Values(k.books))
