@@ -17,9 +17,9 @@ func NewClock(start time.Time) *Clock {
 }
 
 // WithoutPauses returns a function for Eventually that reads a Turn as read does, and advances the clock to the end of
-// each pause before another attempt that the Turn shows, of a tool call or of a model call. A single Advance moves the
-// clock past the pauses that have begun; one that begins later would last its whole time. Time limits and waits for
-// users are not pauses: the clock only reaches them if they are shorter.
+// each pause that the Turn shows, before another attempt of a tool call or of a model call, or for a rate limit. A
+// single Advance moves the clock past the pauses that have begun; one that begins later would last its whole time. Time
+// limits and waits for users are not pauses: the clock only reaches them if they are shorter.
 func WithoutPauses(c *Clock, read func() (*v1alpha1.Turn, error)) func() (*v1alpha1.Turn, error) {
 	return func() (*v1alpha1.Turn, error) {
 		turn, err := read()
@@ -27,7 +27,7 @@ func WithoutPauses(c *Clock, read func() (*v1alpha1.Turn, error)) func() (*v1alp
 			return turn, err
 		}
 		for _, wait := range turn.Status.WaitsFor {
-			if wait.Type == v1alpha1.WaitTypeBackoff && wait.Until != nil {
+			if (wait.Type == v1alpha1.WaitTypeBackoff || wait.Type == v1alpha1.WaitTypeRateLimit) && wait.Until != nil {
 				c.Set(wait.Until.Time)
 			}
 		}

@@ -134,6 +134,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MessagePartApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Model"):
 		return &apiv1alpha1.ModelApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ModelLimits"):
+		return &apiv1alpha1.ModelLimitsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelParameters"):
 		return &apiv1alpha1.ModelParametersApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ModelPrice"):

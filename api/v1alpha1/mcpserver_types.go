@@ -112,6 +112,13 @@ type MCPServerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$') || (duration(self) >= duration('1s') && duration(self) <= duration('15m'))",message="timeout must be between 1s and 15m."
 	// +kubebuilder:validation:Type=string
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// callsPerMinute is the number of calls of the server's tools that the manager starts in a minute, in all Sessions of
+	// the namespace, 1 to 100,000. A call above it is not sent: the model reads when to repeat it. The manager keeps the
+	// count in memory, so that a new one begins with none. Default: no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	CallsPerMinute *int32 `json:"callsPerMinute,omitempty"`
 	// refreshInterval is the time between two discoveries of the tools, 1m to 24h. Default 10m.
 	// +optional
 	// +kubebuilder:default="10m"

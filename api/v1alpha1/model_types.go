@@ -105,6 +105,25 @@ type ModelTimeouts struct {
 	Call *metav1.Duration `json:"call,omitempty"`
 }
 
+// ModelLimits are limits of model calls per minute. They hold for every minute, whenever it begins.
+// +kubebuilder:validation:XValidation:rule="has(self.requestsPerMinute) || has(self.tokensPerMinute)",message="at least one of requestsPerMinute and tokensPerMinute must be set."
+type ModelLimits struct {
+	// requestsPerMinute is the number of requests that are sent to the provider in a minute, retries included, 1 to
+	// 1,000,000. Default: no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	RequestsPerMinute *int32 `json:"requestsPerMinute,omitempty"`
+	// tokensPerMinute is the number of tokens that are read and written in a minute, 1 to 1,000,000,000. While a call
+	// runs, the most that it may use counts: one token for each byte of the prompt, and maxOutputTokens of parameters, or
+	// 8192. Once it has ended, the tokens count that the provider reports. A call that may use more than the whole limit
+	// runs alone. Default: no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000000
+	TokensPerMinute *int32 `json:"tokensPerMinute,omitempty"`
+}
+
 // ModelAPI is an API of provider OpenAI.
 // +kubebuilder:validation:Enum=Responses;ChatCompletions
 type ModelAPI string
@@ -212,6 +231,13 @@ type ModelSpec struct {
 	// there is one. Default: see the fields.
 	// +optional
 	Timeouts *ModelTimeouts `json:"timeouts,omitempty"`
+
+	// limits are the provider's rate limits, so that calls wait for room instead of being refused. Models of the namespace
+	// with the same provider, address, and Secret and key share their calls: the smallest limit that one of them states
+	// holds for all of them together. A Turn that waits has the reason RateLimited, and calls no fallback instead.
+	// The manager keeps the counts in memory, so that a new one begins with empty ones. Default: no limits.
+	// +optional
+	Limits *ModelLimits `json:"limits,omitempty"`
 
 	// price of the model's tokens. With it the manager adds up the cost of model calls in the status of Turns and
 	// Sessions. The cost of a call follows from the price of the Model that responded, as it was when the step began: a

@@ -104,7 +104,7 @@ type Usage struct {
 }
 
 // WaitType is the kind of thing that a Turn waits for.
-// +kubebuilder:validation:Enum=Backoff;Reference;Cluster;SubAgent;Input;Connection;Budget
+// +kubebuilder:validation:Enum=Backoff;Reference;Cluster;SubAgent;Input;Connection;Budget;RateLimit
 type WaitType string
 
 const (
@@ -125,11 +125,13 @@ const (
 	WaitTypeConnection WaitType = "Connection"
 	// WaitTypeBudget: the next model call does not fit into a Budget. The Turn continues by itself once it does.
 	WaitTypeBudget WaitType = "Budget"
+	// WaitTypeRateLimit: the limits of the Turn's Model have no room for the next call now. The Turn continues by itself.
+	WaitTypeRateLimit WaitType = "RateLimit"
 )
 
 // TurnWait is one thing that a Turn waits for.
 type TurnWait struct {
-	// type of the wait: Backoff, Reference, Cluster, SubAgent, Input, Connection or Budget.
+	// type of the wait: Backoff, Reference, Cluster, SubAgent, Input, Connection, Budget or RateLimit.
 	// +required
 	Type WaitType `json:"type"`
 	// reason of the wait, in CamelCase. It is the reason of the condition Succeeded while the Turn waits.

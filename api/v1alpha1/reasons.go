@@ -195,6 +195,8 @@ const (
 	ReasonBudgetNeedsPrice = "BudgetNeedsPrice"
 	// ReasonBudgetInvalid: a Budget of the namespace cannot be used.
 	ReasonBudgetInvalid = "BudgetInvalid"
+	// ReasonRateLimited: the limits of the Turn's Model have no room for the next call now.
+	ReasonRateLimited = "RateLimited"
 	// ReasonNotWaiting: the Turn does not wait for a ToolResult.
 	ReasonNotWaiting = "NotWaiting"
 	// ReasonFinalized: a response that was cut off when the manager stopped was recorded as complete.
@@ -291,6 +293,8 @@ const (
 	// ToolCallReasonToolChanged: the Tool was changed or deleted after the call was planned, or an MCPServer has changed
 	// the tool since the model was shown it.
 	ToolCallReasonToolChanged = "ToolChanged"
+	// ToolCallReasonRateLimited: callsPerMinute of the Tool or the MCPServer had no room for the call.
+	ToolCallReasonRateLimited = "RateLimited"
 	// ToolCallReasonConnectionRequired: the tool needs a connection to a provider, which was not set up, or which the Turn
 	// has no user for.
 	ToolCallReasonConnectionRequired = "ConnectionRequired"

@@ -263,6 +263,7 @@ type ClientTool struct{}
 // +kubebuilder:validation:XValidation:rule="[has(self.job), has(self.http), has(self.client), has(self.agent)].exists_one(set, set)",message="exactly one of job, http, client and agent must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.agent) || !has(self.sideEffect)",message="sideEffect is for tools other than agent: a sub-agent is started at most once."
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || (!has(self.sideEffect) && !has(self.concurrencyClass))",message="sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client."
+// +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.callsPerMinute)",message="callsPerMinute is for tools that the manager runs; a client tool is run by its client."
 type ToolSpec struct {
 	// description tells the model what the tool does and when to use it.
 	// +required
@@ -317,6 +318,14 @@ type ToolSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	ConcurrencyClass string `json:"concurrencyClass,omitempty"`
+
+	// callsPerMinute is the number of calls of the tool that the manager starts in a minute, in all Sessions of the
+	// namespace, 1 to 100,000. A call above it does not run: the model reads when to repeat it. The manager keeps the count
+	// in memory, so that a new one begins with none. Default: no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	CallsPerMinute *int32 `json:"callsPerMinute,omitempty"`
 
 	// job runs the tool as a Job.
 	// +optional

@@ -29,6 +29,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/mcp/discovery"
 	"github.com/capstan-dev/capstan/internal/runtime/model/simulator"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
+	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
 	"github.com/capstan-dev/capstan/internal/runtime/sessiondb/sqlite"
@@ -215,6 +216,8 @@ func (b *builder) newSteps() (*step.Runner, error) {
 		},
 		Options: modelcall.Options{
 			Models: b.models, Budgets: b.objects.ledgers,
+			Limits:        ratelimit.NewModels(now),
+			LimitedModels: func(ctx context.Context, _ string) ([]v1alpha1.Model, error) { return b.objects.Models(ctx) },
 			Pause: func(ctx context.Context, d time.Duration) error {
 				until := now().Add(d)
 				if b.withoutPauses {
@@ -226,9 +229,10 @@ func (b *builder) newSteps() (*step.Runner, error) {
 				return ctx.Err()
 			},
 		},
-		Validator: inputschema.NewValidator(),
-		Traces:    b.traces,
-		Hooks:     hooks,
+		ToolLimits: &ratelimit.Calls{Counter: ratelimit.NewMemory(now)},
+		Validator:  inputschema.NewValidator(),
+		Traces:     b.traces,
+		Hooks:      hooks,
 		Hooked: func(ctx context.Context, t turnstate.Turn) (bool, error) {
 			session := b.objects.Session(t.Session.Name)
 			if session == nil {

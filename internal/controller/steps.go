@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
 	"github.com/capstan-dev/capstan/internal/runtime/payment"
+	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
@@ -49,12 +50,14 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner
 			Models: o.Models, CallLimit: o.ModelCallLimit, OnFirstToken: turn.ObserveFirstToken,
 			OnCall:  turn.ObserveModelCall,
 			Budgets: keeper.New(budget.Store{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, o.Clock),
+			Limits:  ratelimit.NewModels(o.Clock), LimitedModels: turn.LimitedModels(mgr.GetClient()),
 		},
-		Validator: v,
-		Traces:    o.Traces,
-		Hooks:     hooks,
-		SubAgents: o.SubAgents,
-		Hooked:    turn.Hooked(mgr.GetClient()),
+		ToolLimits: &ratelimit.Calls{Counter: ratelimit.NewMemory(o.Clock), OnFailure: turn.ObserveLimitFailure},
+		Validator:  v,
+		Traces:     o.Traces,
+		Hooks:      hooks,
+		SubAgents:  o.SubAgents,
+		Hooked:     turn.Hooked(mgr.GetClient()),
 		OnUndelivered: func(_ context.Context, t turnstate.Turn, err error) {
 			mgr.GetLogger().Error(err, "Failed to append the model response to the journal; retrying",
 				"namespace", t.Session.Namespace, "session", t.Session.Name, "turn", t.Ref.Name)

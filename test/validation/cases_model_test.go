@@ -182,6 +182,11 @@ var modelCases = []ruleCase{
 		rejected: realModelWith(`baseURL: "https://models.example.org/v1#x"`),
 	},
 	{
+		rule:     "spec.limits rule at least one of requestsPerMinute and tokensPerMinute must be set.",
+		accepted: realModelWith(`limits: {tokensPerMinute: 1}`),
+		rejected: realModelWith(`limits: {}`),
+	},
+	{
 		rule:     "spec.secretKeyRef required name",
 		accepted: realModel,
 		rejected: realModelWith(`secretKeyRef: {key: api-key}`),

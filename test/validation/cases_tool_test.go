@@ -85,6 +85,11 @@ var toolCases = []ruleCase{
 		rejected: `spec: {concurrencyClass: disk}`,
 	},
 	{
+		rule:     "spec rule callsPerMinute is for tools that the manager runs; a client tool is run by its client.",
+		accepted: strings.TrimSuffix(job(""), "}") + `, callsPerMinute: 1}`,
+		rejected: `spec: {callsPerMinute: 1}`,
+	},
+	{
 		rule:     "spec.policy enum",
 		accepted: strings.TrimSuffix(job(""), "}") + `, policy: Auto}`,
 		rejected: strings.TrimSuffix(job(""), "}") + `, policy: Never}`,

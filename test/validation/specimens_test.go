@@ -212,6 +212,7 @@ var commonSpecimens = []specimen{
   provider: Anthropic
   model: claude-sonnet-5-5
   contextWindow: 200000
+  limits: {requestsPerMinute: 50, tokensPerMinute: 80000}
   baseURL: https://models.example.org/anthropic
   secretKeyRef: {name: anthropic, key: api-key}
   parameters:
@@ -241,6 +242,7 @@ var commonSpecimens = []specimen{
   description: Counts the words of a text.
   sideEffect: Pure
   concurrencyClass: counting
+  callsPerMinute: 60
   inputSchema: {type: object, properties: {text: {type: string}}, required: [text]}
   job:
     image: example.org/wc:1
@@ -330,6 +332,7 @@ var commonSpecimens = []specimen{
     secretKeyRef: {name: github, key: authorization}
   timeout: 1m0s
   refreshInterval: 1h0m0s
+  callsPerMinute: 100
   toolFilter: {include: [issue_*], exclude: [issue_delete]}
   tools:
   - name: issue_write

@@ -1205,6 +1205,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: caBundle
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.CABundleSource
+    - name: callsPerMinute
+      type:
+        scalar: numeric
     - name: headers
       type:
         list:
@@ -1368,6 +1371,15 @@ var schemaYAML = typed.YAMLObject(`types:
         observedGeneration: -1
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelAPI
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ModelLimits
+  map:
+    fields:
+    - name: requestsPerMinute
+      type:
+        scalar: numeric
+    - name: tokensPerMinute
+      type:
+        scalar: numeric
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ModelParameters
   map:
     fields:
@@ -1444,6 +1456,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: limits
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ModelLimits
     - name: model
       type:
         scalar: string
@@ -2487,6 +2502,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: approvalTimeout
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: callsPerMinute
+      type:
+        scalar: numeric
     - name: client
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ClientTool

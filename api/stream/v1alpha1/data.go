@@ -260,6 +260,16 @@ type ToolStarted struct {
 	DisplayName string `json:"display_name,omitempty"`
 }
 
+// ToolRateLimited is the data of tool.rate_limited.
+type ToolRateLimited struct {
+	ToolCallID string `json:"tool_call_id"`
+	ToolName   string `json:"tool_name"`
+	// DisplayName of the tool, for people.
+	DisplayName string `json:"display_name,omitempty"`
+	// Error is what the model reads.
+	Error string `json:"error"`
+}
+
 // ToolCompleted is the data of tool.completed.
 type ToolCompleted struct {
 	ToolCallID  string `json:"tool_call_id"`

@@ -101,6 +101,8 @@ const (
 	TypeToolStarted = "tool.started"
 	// TypeToolCompleted: a tool call has its result.
 	TypeToolCompleted = "tool.completed"
+	// TypeToolRateLimited: a tool call was refused by callsPerMinute of its Tool or MCPServer, and has no other event.
+	TypeToolRateLimited = "tool.rate_limited"
 	// TypeToolCallRequested: results of tool calls are requested from the client of the Session.
 	TypeToolCallRequested = "tool.call_requested"
 	// TypeSubAgentSpawned: a tool call was started as a sub-agent.

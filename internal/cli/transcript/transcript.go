@@ -161,6 +161,8 @@ func (t *Transcript) event(e event.Event) ([]text.Line, error) {
 		return t.output(e)
 	case event.TypeToolCompleted:
 		return t.toolCompleted(e)
+	case event.TypeToolRateLimited:
+		return t.rateLimited(e)
 	case event.TypeLLMGeneration:
 		return t.generation(e)
 	case event.TypeReasonRecovered, event.TypeTranscriptRepaired:
@@ -232,6 +234,15 @@ func (t *Transcript) content(name string, style text.Style, m event.Message) []t
 		lines = append(lines, label(style, name, text.Faint, what, brief)...)
 	}
 	return lines
+}
+
+func (t *Transcript) rateLimited(e event.Event) ([]text.Line, error) {
+	data, err := event.Decode[event.ToolRateLimited](e)
+	if err != nil {
+		return nil, err
+	}
+	lines := label(text.Bad, "rate limit", text.Faint, data.ToolCallID+"  "+data.ToolName, brief)
+	return append(lines, label(text.Plain, "", text.Plain, data.Error, t.bound(brief))...), nil
 }
 
 func (t *Transcript) toolCompleted(e event.Event) ([]text.Line, error) {

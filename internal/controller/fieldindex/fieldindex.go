@@ -42,6 +42,9 @@ const (
 	// ModelName finds the Agents and the Harnesses whose layer names a Model, and the Capabilities with a blueprint that
 	// does.
 	ModelName = "modelName"
+	// Limits finds the Models that state limits, with the value Stated.
+	Limits = "limits"
+	Stated = "stated"
 	// FallbackName finds the Models that fall back to a Model.
 	FallbackName = "fallbackName"
 	// ToolName finds the Agents, the Harnesses and the Capabilities that name a Tool.
@@ -143,6 +146,12 @@ func ofLayers() []Index {
 	return []Index{
 		{&v1alpha1.Model{}, FallbackName, func(o client.Object) []string {
 			return namesOf(o.(*v1alpha1.Model).Spec.Fallbacks)
+		}},
+		{&v1alpha1.Model{}, Limits, func(o client.Object) []string {
+			if o.(*v1alpha1.Model).Spec.Limits == nil {
+				return nil
+			}
+			return []string{Stated}
 		}},
 		{
 			&v1alpha1.Agent{},

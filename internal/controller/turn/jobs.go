@@ -45,12 +45,15 @@ func (r *Reconciler) start(ctx context.Context, a *actScope, indexes []int) (flo
 	for _, index := range indexes {
 		call := a.calls()[index]
 		if executors.InProcess(call.Executor) {
-			if !r.callAwaitsPolicies(a, index) {
+			if !r.callAwaitsPolicies(a, index) && !r.refusedByLimit(ctx, a, index) {
 				failed = append(failed, r.startRequest(ctx, a, index))
 			}
 			continue
 		}
 		if call.Executor == v1alpha1.ToolExecutorAgent {
+			if r.refusedByLimit(ctx, a, index) {
+				continue
+			}
 			failed = append(failed, r.startSubAgent(ctx, a, index))
 			continue
 		}
@@ -58,7 +61,7 @@ func (r *Reconciler) start(ctx context.Context, a *actScope, indexes []int) (flo
 		if job != nil || !a.step.job(name).created.IsZero() {
 			continue
 		}
-		if r.callAwaitsPolicies(a, index) {
+		if r.callAwaitsPolicies(a, index) || r.refusedByLimit(ctx, a, index) {
 			continue
 		}
 		flow, err := r.startJob(ctx, a, index, name)

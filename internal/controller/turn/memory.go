@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
+	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -110,6 +111,10 @@ type stepMemory struct {
 	budget     *keeper.Ticket
 	awaitsSlot bool
 	priced     []modelVersion
+	// limited is the last wait of the model call for room within the limits of a Model; nil for none since the last
+	// backoff. room is its place in line; nil once it has continued.
+	limited *step.RateLimited
+	room    *ratelimit.Ticket
 	// account is the wait for the ServiceAccount of tool pods, while the API server refuses it.
 	account accountWait
 	// keyRetry is when a call that has found no API key is due again, keyPause the length of that pause.
@@ -217,6 +222,7 @@ func (m *memory) forget() {
 func (m *stepMemory) drop() {
 	m.dropUndelivered()
 	m.budget.Withdraw()
+	m.room.Withdraw()
 	m.showing.Withdraw()
 	m.held.release()
 }

@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,7 +210,7 @@ func (r *Reconciler) reason(ctx context.Context, s *scope) (flow, error) {
 		return writeThenRepeat(writePlan), nil
 	}
 	turn := r.steerable(s)
-	earlier, logger := cmp.Or(step.continues, step.backoff), ctrl.LoggerFrom(ctx)
+	earlier, logger := step.earlier(), ctrl.LoggerFrom(ctx)
 	step.readySince = turnstate.ReadySince(config)
 	turn.StoreFirst = step.appendRefused || !step.startedHere && !r.Steps.Log.Stored()
 	turn.ConfigBytes = config.LeftOutBytes()
@@ -251,6 +250,9 @@ func (r *Reconciler) awaitStart(
 		return flow, err
 	}
 	if flow, err := r.awaitBudget(ctx, s, step, config); err != nil || flow != proceed {
+		return flow, err
+	}
+	if flow, err := r.awaitRoom(ctx, s, step); err != nil || flow != proceed {
 		return flow, err
 	}
 	mayStart, err := r.mayStart(ctx, s)
@@ -305,14 +307,18 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMem
 	var tooLarge *fairshare.TooLargeError
 	var refusal *budget.Refusal
 	var held *step.Held
+	var limited *step.RateLimited
 	// The call may have closed the step before it failed. One that is to be repeated later has checked the journal, and
 	// has appended nothing.
 	memory.lookedUp = false
 	switch {
 	case errors.As(cause, &tooLarge):
 		return r.refuse(ctx, s, memory, tooLarge)
+	case errors.As(cause, &limited):
+		memory.lookedUp = true
+		return r.handleRateLimit(ctx, s, memory, limited)
 	case errors.As(cause, &backoff):
-		memory.backoff, memory.continues, memory.lookedUp = backoff, nil, true
+		memory.backoff, memory.continues, memory.limited, memory.lookedUp = backoff, nil, nil, true
 		delete(memory.pauses, s.stepKey())
 		return r.backsOff(ctx, s, memory)
 	case errors.As(cause, &keyless):
@@ -321,7 +327,7 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMem
 	case errors.As(cause, &refusal):
 		memory.lookedUp = true
 		if errors.As(cause, &held) {
-			memory.continues = held.Earlier
+			memory.continues, memory.limited, memory.room = held.Earlier, nil, nil
 		}
 		return r.refused(ctx, s, memory, refusal)
 	case errors.As(cause, &undelivered):

@@ -55,6 +55,8 @@ type Row struct {
 	UnstartedAttempts int32
 	// IntendedAttempt is the attempt that this process has written to status: no earlier process has requested its Job.
 	IntendedAttempt int32
+	// Counted reports whether this process has counted the call for the rate limit of its tool.
+	Counted bool
 	// MissingSecret is the missing Secret that the call waits for.
 	MissingSecret *MissingSecret
 	// SubAgent is the knowledge about the sub-agent of the call.

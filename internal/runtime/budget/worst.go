@@ -76,17 +76,22 @@ func messageTokens(m event.Message) int64 {
 	return int64(tokens)
 }
 
+// OutputTokens returns how many tokens a response of a Model has at most; 0 if that is not known.
+func OutputTokens(m *v1alpha1.Model) int64 {
+	if m.Spec.Provider == v1alpha1.ModelProviderSimulated {
+		return simulatedTokens // Its responses are those of its script.
+	}
+	if p := m.Spec.Parameters; p != nil && p.MaxOutputTokens != nil {
+		return int64(*p.MaxOutputTokens)
+	}
+	return 0
+}
+
 // WorstCase returns the most that a call of a Model with a request may cost under a Budget, in its unit.
 func WorstCase(b *v1alpha1.Budget, m *v1alpha1.Model, r model.Request) (decimal.Decimal, *NeedsPriceError) {
-	input, output := InputTokens(r), int64(0)
-	if p := m.Spec.Parameters; p != nil && p.MaxOutputTokens != nil {
-		output = int64(*p.MaxOutputTokens)
-	}
+	input, output := InputTokens(r), OutputTokens(m)
 	lacks := func(problem string) (decimal.Decimal, *NeedsPriceError) {
 		return decimal.Zero, &NeedsPriceError{Model: m.Name, Budget: b.Name, Problem: problem}
-	}
-	if m.Spec.Provider == v1alpha1.ModelProviderSimulated {
-		output = simulatedTokens // Its responses are those of its script.
 	}
 	if output == 0 {
 		return lacks("it has no spec.parameters.maxOutputTokens")

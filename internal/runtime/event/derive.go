@@ -6,8 +6,8 @@ import (
 )
 
 // MessageOf returns the message that an event stands for (MSG-02): the message of input.message and
-// output.message.completed, the tool result of tool.completed, and none (false) for any other. It is an error if the
-// event's data does not match its type.
+// output.message.completed, the tool result of tool.completed or tool.rate_limited, and none (false) for any other. It
+// is an error if the event's data does not match its type.
 func MessageOf(e Event) (Message, bool, error) {
 	switch e.Type {
 	case TypeInputMessage:
@@ -28,6 +28,14 @@ func MessageOf(e Event) (Message, bool, error) {
 			return Message{}, false, err
 		}
 		return toolResult(e.ID, data), true, nil
+	case TypeToolRateLimited:
+		var data ToolRateLimited
+		if err := decode(e, &data); err != nil {
+			return Message{}, false, err
+		}
+		return toolResult(e.ID, ToolCompleted{
+			ToolCallID: data.ToolCallID, ToolName: data.ToolName, Error: data.Error, Fence: data.Fence,
+		}), true, nil
 	default:
 		return Message{}, false, nil
 	}

@@ -213,6 +213,12 @@ func (s Step) ToolCompleted(data ToolCompleted) Event {
 	return s.tool(TypeToolCompleted, data.ToolCallID, data)
 }
 
+// ToolRateLimited returns an event: a tool call was refused by a rate limit. It generates the fence.
+func (s Step) ToolRateLimited(data ToolRateLimited) Event {
+	data.Fence = NewFence()
+	return s.tool(TypeToolRateLimited, data.ToolCallID, data)
+}
+
 // TraceParent returns the W3C traceparent of a tool call of this step, for the tool's own spans.
 func (s Step) TraceParent(call string) string {
 	turn := s.factory.identity.Turn

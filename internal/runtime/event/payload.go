@@ -262,6 +262,18 @@ type ToolCompleted struct {
 	Payment *Payment `json:"payment,omitempty"`
 }
 
+// ToolRateLimited is the data of tool.rate_limited (TOOL-14). The resulting message is like that of a failed call.
+type ToolRateLimited struct {
+	ToolCallID string `json:"tool_call_id"`
+	ToolName   string `json:"tool_name"`
+	// DisplayName of the tool, for people.
+	DisplayName string `json:"display_name,omitempty"`
+	// Error is the text for the model.
+	Error string `json:"error"`
+	// Fence is the nonce that the model reads around the outcome. It is minted by Step.ToolRateLimited.
+	Fence string `json:"fence,omitempty"`
+}
+
 // Payment is a payment for a tool call (PAY-01). Models do not read it.
 type Payment struct {
 	// State of the payment: Settled, Unconfirmed, or Reserved if nothing is known of it.

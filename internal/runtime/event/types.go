@@ -43,6 +43,8 @@ const (
 	TypeToolProgress = "tool.progress"
 	// TypeToolCompleted: a tool call has its result (TOOL-11, TOOL-15).
 	TypeToolCompleted = "tool.completed"
+	// TypeToolRateLimited: a tool call was refused by a rate limit, and has no other event (TOOL-14).
+	TypeToolRateLimited = "tool.rate_limited"
 	// TypeToolCallRequested: results are requested from the client of the Session (TOOL-17).
 	TypeToolCallRequested = "tool.call_requested"
 	// TypeSubAgentSpawned: a tool call was started as a sub-agent (SPAWN-05).

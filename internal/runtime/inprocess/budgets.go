@@ -2,9 +2,11 @@ package inprocess
 
 import (
 	"context"
+	"time"
 
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/budget"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -35,4 +37,46 @@ func (r *run) awaitBudget(ctx context.Context, refusal *budget.Refusal) error {
 	r.budgets.Resume(t.Step(), r.loop.Clock.Now(), turnstate.ResumeFromBudget(progress))
 	r.show()
 	return nil
+}
+
+// awaitRoom reports on the Turn that its model call has no room within the limits of its Model, and waits until it has,
+// the Turn is to end or a time limit has passed.
+func (r *run) awaitRoom(ctx context.Context, limited *step.RateLimited) error {
+	ticket := r.loop.Steps.Limits.Wait(r.turn.UID, limited.Refusal, r.alert)
+	progress := &r.turn.Status.TurnProgress
+	for {
+		now := r.loop.Clock.Now()
+		admitted, until := ticket.Check()
+		if admitted {
+			break
+		}
+		if limited.Describe(progress, now) {
+			r.show()
+		}
+		if r.loop.OnPause != nil && !until.IsZero() {
+			r.loop.OnPause(until)
+		}
+		if waited, err := r.pauseUntil(ctx, act.Earlier(r.nextLimit(), until)); err != nil || !waited {
+			ticket.Withdraw()
+			return err
+		}
+	}
+	if step.WaitsForRateLimit(progress) {
+		turnstate.Resume(progress)
+		r.show()
+	}
+	return nil
+}
+
+// pauseUntil waits for an alert, or until a time; zero for no time. It reports false if the Turn is to end.
+func (r *run) pauseUntil(ctx context.Context, at time.Time) (bool, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	select {
+	case <-r.alerts:
+	case <-r.alarm(ctx, at):
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	return !r.toEnd() && r.expired() == nil, nil
 }

@@ -27,7 +27,7 @@ type callEnd struct {
 func (a *acting) start(ctx context.Context, indexes []int) error {
 	for _, index := range indexes {
 		shown := &a.calls()[index]
-		carryOut, err := a.prepare(index)
+		carryOut, err := a.prepare(ctx, index)
 		if err != nil {
 			return err
 		}
@@ -50,8 +50,16 @@ func (a *acting) start(ctx context.Context, indexes []int) error {
 }
 
 // prepare returns how a call is carried out; nil if it must not start and is settled.
-func (a *acting) prepare(index int) (func(context.Context) (invocation.End, error), error) {
+func (a *acting) prepare(
+	ctx context.Context, index int,
+) (func(context.Context) (invocation.End, error), error) {
 	shown := &a.calls()[index]
+	if !a.adopted {
+		if refused := a.loop.Steps.Limit(ctx, a.turnState(), a.config, a.step, *shown); refused != nil {
+			a.step.Settle(shown, *refused)
+			return nil, nil
+		}
+	}
 	switch shown.Executor {
 	case v1alpha1.ToolExecutorAgent:
 		return a.spawn(shown)

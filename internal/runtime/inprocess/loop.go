@@ -86,7 +86,8 @@ type Options struct {
 	Jobs func(ctx context.Context, job Job) (result.Report, bool)
 	// Log receives the errors that no Turn shows.
 	Log *slog.Logger
-	// OnPause is called when a tool call waits for its next attempt, with the time of that.
+	// OnPause is called when a tool call waits for its next attempt, or a model call for its rate limit, with the time of
+	// that.
 	OnPause func(until time.Time)
 }
 

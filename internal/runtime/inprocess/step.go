@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/budget"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -37,6 +38,7 @@ func (r *run) step(ctx context.Context) (*journal.Closed, error) {
 
 // reason carries out a model call (PHASE-04), once its Model has an API key.
 func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
+	var earlier *step.Backoff
 	for {
 		if closed, err := r.cutShort(ctx, nil); closed != nil || err != nil {
 			return closed, err
@@ -47,9 +49,16 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 		}
 		missing := turnstate.FindMissingKey(config)
 		if missing == nil {
-			closed, err := r.call(ctx, config)
+			closed, err := r.call(ctx, config, earlier)
 			var refusal *budget.Refusal
+			var limited *step.RateLimited
 			switch {
+			case errors.As(err, &limited):
+				if err := r.awaitRoom(ctx, limited); err != nil {
+					return nil, err
+				}
+				earlier = limited.Resume
+				continue
 			case errors.As(err, &refusal) && refusal.Ends:
 				return r.loop.Steps.Seal(ctx, r.turnState(), refusal)
 			case refusal != nil:
@@ -68,7 +77,9 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 }
 
 // call calls the model until it has responded, the Turn is to end or a time limit has passed.
-func (r *run) call(ctx context.Context, config turnstate.Config) (*journal.Closed, error) {
+func (r *run) call(
+	ctx context.Context, config turnstate.Config, earlier *step.Backoff,
+) (*journal.Closed, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	type answer struct {
@@ -80,7 +91,7 @@ func (r *run) call(ctx context.Context, config turnstate.Config) (*journal.Close
 	defer hangUp()
 	answered := make(chan answer, 1)
 	go func() {
-		closed, err := r.loop.Steps.ReasonInPlace(calling, turn, config)
+		closed, err := r.loop.Steps.ReasonInPlace(calling, turn, config, earlier)
 		answered <- answer{closed, err}
 	}()
 	limit := r.alarm(ctx, r.nextLimit())

@@ -2,11 +2,13 @@ package modelcall
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/budget"
+	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 )
 
 // shortPause is the longest pause between two attempts that is waited for in place. During a longer one the caller need
@@ -83,4 +85,20 @@ func (b *Backoff) resume(models []*v1alpha1.Model) ([]Result, Result, []*v1alpha
 // WaitFor waits until a Backoff is over.
 func (c *Caller) WaitFor(ctx context.Context, b *Backoff) error {
 	return c.pause(ctx, b.NotBefore.Sub(b.current.Ended))
+}
+
+// limited returns how a call continues that had no room within the limits of a Model, as a *Limited; any other error as
+// it is. The attempt was not made.
+func (a Result) limited(name string, err error) error {
+	var refusal *ratelimit.Refusal
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	if a.Tries == 0 {
+		a.Began = time.Time{}
+	}
+	return &Limited{
+		Refusal: refusal,
+		Resume:  &Backoff{Model: name, Tries: a.Tries, NotBefore: refusal.Until, Cause: refusal, current: a},
+	}
 }

@@ -29,7 +29,8 @@ const (
 
 // Call calls the Models of a Request until one responds: each with its retries, and the next one if the previous one
 // could not serve the request. It returns all called Models in order, at least one; at most the last one has responded.
-// After an error nothing is decided, and the caller calls again: after a *Backoff with it as Earlier; after a
+// After an error nothing is decided, and the caller calls again: after a *Backoff with it as Earlier; after a *Limited
+// with its Resume as Earlier, when there may be room within the limits of the Model; after a
 // *model.KeyError, that of the first Model, when one of the Models may have its API key; after a *budget.Refusal when
 // the Budget may have room, with the Backoff of a *Held as Earlier, and after one with reason BudgetNeedsPrice when the
 // Models may have changed. Any other error is not about a Model.
@@ -47,7 +48,11 @@ func (c *Caller) Call(ctx context.Context, r Request) ([]Result, error) {
 		one, err := c.callOne(ctx, r, m, first)
 		if err != nil {
 			var backoff *Backoff
-			if errors.As(err, &backoff) {
+			var limited *Limited
+			switch {
+			case errors.As(err, &limited):
+				limited.Resume.before = all
+			case errors.As(err, &backoff):
 				backoff.before = all
 			}
 			var refusal *budget.Refusal
@@ -149,7 +154,7 @@ func (c *Caller) callOne(ctx context.Context, r Request, m *v1alpha1.Model, a Re
 		before := a.Err
 		if a.Response, a.Err, err = c.try(ctx, r, m, content, attempt, a.traceParent); err != nil {
 			a.Tries, a.Err = a.Tries-1, before // The Model was not called.
-			return a, err
+			return a, a.limited(m.Name, err)
 		}
 		if a.Err == nil {
 			a.Ended = c.Clock()
@@ -202,10 +207,18 @@ func (c *Caller) try(
 	if failure != nil {
 		return nil, failure, nil
 	}
+	room, err := c.room(ctx, r, m, content)
+	if err != nil {
+		return nil, nil, err
+	}
 	if failure, err := c.reserve(ctx, r, m, content, charge); failure != nil || err != nil {
+		room.Cancel()
 		return nil, failure, err
 	}
-	defer func() { charge.settle(response, failure) }()
+	defer func() {
+		charge.settle(response, failure)
+		room.Settle(charge.usedTokens(response, failure))
+	}()
 	ctx = charge.watch(ctx)
 	if m.Spec.Recovery != v1alpha1.ModelRecoveryFinalize {
 		response, failure = c.call(ctx, driver, m, content)

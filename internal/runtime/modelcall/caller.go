@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 	"github.com/capstan-dev/capstan/internal/runtime/trust"
 )
 
@@ -47,6 +48,10 @@ type Options struct {
 	CallLimit time.Duration
 	// Budgets reserve the cost of each attempt. Nil: nothing is limited.
 	Budgets *keeper.Keeper
+	// Limits keep the calls below the limits of Models. Nil: nothing is limited.
+	Limits *ratelimit.Models
+	// LimitedModels returns the Models of a namespace that state limits. Nil: each Model has only its own.
+	LimitedModels func(ctx context.Context, namespace string) ([]v1alpha1.Model, error)
 	// Pause waits before a Model is called again, and returns early when the context ends. Default: it waits in real
 	// time.
 	Pause func(ctx context.Context, d time.Duration) error
@@ -75,7 +80,7 @@ type Request struct {
 	Namespace string
 	// Models may be called, in this order. Without one the result is a failure.
 	Models []*v1alpha1.Model
-	// Payer is what the attempts are charged to. It is required if there are Budgets.
+	// Payer is what the attempts are charged to. It is required if there are Budgets or Limits.
 	Payer budget.Payer
 	// OnLowBudget is called for each Budget with a low balance under which an attempt begins. It may be nil.
 	OnLowBudget func(name string)

@@ -80,9 +80,6 @@ func (o *observing) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // watch returns a context under which the charge learns whether a request was sent.
 func (c *charge) watch(ctx context.Context) context.Context {
-	if c.Charge == nil {
-		return ctx
-	}
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GetConn: func(string) { c.dialled.Store(true) },
 		GotConn: func(httptrace.GotConnInfo) { c.connected.Store(true) },

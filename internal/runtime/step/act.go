@@ -102,6 +102,12 @@ func serverEvents(f event.Step, t turnstate.Turn, calls []v1alpha1.ToolCall, kno
 			failed++
 		}
 		planned := known.Plan(call.ID)
+		if outcome.Reason == v1alpha1.ToolCallReasonRateLimited {
+			events = append(events, f.ToolRateLimited(event.ToolRateLimited{
+				ToolCallID: call.ID, ToolName: call.Name, DisplayName: planned.Display, Error: outcome.Error,
+			}))
+			continue
+		}
 		events = append(events, subAgentEvents(f, call, outcome)...)
 		if outcome.Started {
 			events = append(events, atTime(f, outcome.StartedAt).ToolStarted(event.ToolStarted{

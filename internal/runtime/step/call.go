@@ -34,7 +34,8 @@ func (run *Runner) ProbeModel(ctx context.Context, m *v1alpha1.Model) (probe.Res
 	return run.caller().Probe(ctx, m)
 }
 
-// call makes the response of the open step. What is to be waited for is a *Backoff or a *turnstate.MissingKey. earlier
+// call makes the response of the open step. What is to be waited for is a *Backoff, a *RateLimited or a
+// *turnstate.MissingKey. earlier
 // is the Backoff after which the call continues; nil for none, or for one that only the plan has.
 func (run *Runner) call(
 	ctx context.Context, t turnstate.Turn, c turnstate.Config, content model.Request, earlier *Backoff,
@@ -64,6 +65,9 @@ func (run *Runner) call(
 		TraceParent: t.ModelTraceParent,
 		Earlier:     resumed(t, earlier),
 	})
+	if limited := rateLimited(err, nil); limited != nil {
+		return nil, limited
+	}
 	var backoff *modelcall.Backoff
 	if errors.As(err, &backoff) {
 		return nil, &Backoff{Backoff: backoff}

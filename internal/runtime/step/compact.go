@@ -166,9 +166,12 @@ func (run *Runner) summarize(
 	var pause *modelcall.Backoff
 	var held *modelcall.Held
 	var key *model.KeyError
+	limited := rateLimited(err, k.refused)
 	switch {
 	case errors.As(err, &held):
 		return "", &Held{Refusal: held.Refusal, Earlier: &Backoff{Backoff: held.Earlier, refused: k.refused}}
+	case limited != nil:
+		return "", limited
 	case errors.As(err, &pause):
 		return "", &Backoff{Backoff: pause, refused: k.refused}
 	case errors.As(err, &key):

@@ -99,7 +99,7 @@ func (s *scenario) closes(closed *journal.Closed, err error) {
 
 func (s *scenario) reasons(c turnstate.Config) {
 	s.t.Helper()
-	s.closes(s.ReasonInPlace(s.t.Context(), s.turn, c))
+	s.closes(s.ReasonInPlace(s.t.Context(), s.turn, c, nil))
 }
 
 // acts closes an act step whose calls are those of asksForTools.

@@ -147,7 +147,7 @@ func calls(n int, name string) []model.ToolCall {
 // reason runs the open reason step and returns the Turn after it.
 func (b *bench) reason(turn turnstate.Turn, c turnstate.Config) (turnstate.Turn, *journal.Closed) {
 	b.t.Helper()
-	closed, err := b.ReasonInPlace(b.t.Context(), turn, c)
+	closed, err := b.ReasonInPlace(b.t.Context(), turn, c, nil)
 	if err != nil {
 		b.t.Fatalf("reasoning: %v", err)
 	}

@@ -90,7 +90,7 @@ func TestTheOutcomeOfAMessagesHooksIsComputedOnce(t *testing.T) {
 		return nil, context.Canceled
 	}
 	c := withHooks(with(), spec(hook.UserPromptSubmit, rewritePrompt))
-	if _, err := b.ReasonInPlace(ctx, newTurn("one"), c); !errors.Is(err, context.Canceled) {
+	if _, err := b.ReasonInPlace(ctx, newTurn("one"), c, nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("the process ends with %v", err)
 	}
 	next := onStore(t, store)
@@ -173,7 +173,7 @@ func TestAMessageDoesNotGetPastItsHooksByACancellation(t *testing.T) {
 				cancel()
 				return nil, context.Canceled
 			}
-			_, err := b.ReasonInPlace(ctx, turn, withHooks(with(), spec(hook.UserPromptSubmit, rewritePrompt)))
+			_, err := b.ReasonInPlace(ctx, turn, withHooks(with(), spec(hook.UserPromptSubmit, rewritePrompt)), nil)
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("interrupted: %v", err)
 			}
@@ -286,7 +286,7 @@ func TestAfterACrashTheHooksRunAgainAndTheModelIsNotCalled(t *testing.T) {
 		cancel()
 		return hook.Fail("the process ends here")
 	})
-	if _, err := b.ReasonInPlace(ctx, newTurn("one"), c); !errors.Is(err, context.Canceled) {
+	if _, err := b.ReasonInPlace(ctx, newTurn("one"), c, nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("the process ends with %v", err)
 	}
 	if b.ordinals() != 1 || len(d.ran) != 0 {
@@ -303,7 +303,7 @@ func TestAfterACrashTheHooksRunAgainAndTheModelIsNotCalled(t *testing.T) {
 	}
 	next.expectTypes(closed.Events, openingTypes, reasonTypes)
 	third := onStore(t, store)
-	adopted, err := third.ReasonInPlace(t.Context(), newTurn("one"), c)
+	adopted, err := third.ReasonInPlace(t.Context(), newTurn("one"), c, nil)
 	if err != nil || adopted.Ordinal != closed.Ordinal || len(third.asked) != 0 {
 		t.Errorf("a third process: %+v, %v", adopted, err)
 	}
@@ -319,7 +319,7 @@ func TestAFullJournalEndsATurnWithHooks(t *testing.T) {
 	b.deciding()
 	turn := newTurn("one")
 	turn.Session.Limit = 1
-	closed, err := b.ReasonInPlace(t.Context(), turn, withHooks(with(), spec(hook.UserPromptSubmit, rewritePrompt)))
+	closed, err := b.ReasonInPlace(t.Context(), turn, withHooks(with(), spec(hook.UserPromptSubmit, rewritePrompt)), nil)
 	if err != nil || closed.Transition.Error == nil || closed.Transition.Error.Code != v1alpha1.ErrorCodeJournalFull {
 		t.Errorf("it ends with %+v, %v", closed, err)
 	}

@@ -106,7 +106,7 @@ func TestKindsOfErrors(t *testing.T) {
 			b, c, turn := newBench(t), with(), newTurn("demo-1")
 			b.pausing()
 			row.arrange(b, &c, &turn)
-			closed, err := b.ReasonInPlace(t.Context(), turn, c)
+			closed, err := b.ReasonInPlace(t.Context(), turn, c, nil)
 			if len(b.asked) != row.calls {
 				t.Errorf("the model was called %d times, want %d", len(b.asked), row.calls)
 			}

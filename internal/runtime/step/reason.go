@@ -22,8 +22,8 @@ import (
 // Reason runs the open reason step: it checks the journal for an entry that closes the step, calls the model, and
 // appends the result (PHASE-04). A failure of the model is an outcome like any other (LLM-03); after an error nothing
 // was decided and the step must be run again. An UndeliveredResponse error has a response: call Deliver instead. After
-// a Backoff, call ReasonAfter when its time has come; after a MissingKey, call Reason when its Model may have an API
-// key.
+// a Backoff, call ReasonAfter when its time has come; after a RateLimited, when there may be room; after a MissingKey,
+// call Reason when its Model may have an API key.
 func (run *Runner) Reason(ctx context.Context, t turnstate.Turn, c turnstate.Config) (*journal.Closed, error) {
 	return run.ReasonAfter(ctx, t, c, nil)
 }

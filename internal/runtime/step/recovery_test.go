@@ -96,7 +96,7 @@ func (p *process) respondsAndDies(apart time.Duration, pieces ...model.Partial) 
 // run runs the open reason step up to the death of the process.
 func (p *process) run(turn turnstate.Turn, c turnstate.Config) {
 	p.t.Helper()
-	if closed, err := p.ReasonInPlace(p.ctx, turn, c); !errors.Is(err, context.Canceled) {
+	if closed, err := p.ReasonInPlace(p.ctx, turn, c, nil); !errors.Is(err, context.Canceled) {
 		p.t.Fatalf("the process lives, and has closed %v, error %v", closed, err)
 	}
 }

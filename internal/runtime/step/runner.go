@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/modelcall"
+	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 	"github.com/capstan-dev/capstan/internal/runtime/subagent"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/inputschema"
 	"github.com/capstan-dev/capstan/internal/runtime/trace"
@@ -25,6 +26,8 @@ type Runner struct {
 	invocation.Runner
 	// Options are those of model calls.
 	modelcall.Options
+	// ToolLimits decide whether a tool call may start. Nil: each may.
+	ToolLimits ratelimit.Limiter
 	// Validator checks the model's arguments.
 	Validator *inputschema.Validator
 	// Hooks run the hooks of Sessions.

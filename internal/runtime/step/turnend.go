@@ -30,7 +30,9 @@ func EndsTurn(closed *journal.Closed) bool {
 
 // endsCalls reports whether a closed step is one of tool calls.
 func endsCalls(closed *journal.Closed) bool {
-	return slices.ContainsFunc(closed.Events, func(e event.Event) bool { return e.Type == event.TypeToolCompleted })
+	return slices.ContainsFunc(closed.Events, func(e event.Event) bool {
+		return e.Type == event.TypeToolCompleted || e.Type == event.TypeToolRateLimited
+	})
 }
 
 // EndHooks runs the hooks at the end of a Turn, whose last step is the given one, unless the journal shows that they

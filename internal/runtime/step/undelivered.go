@@ -149,9 +149,11 @@ func (run *Runner) endRejected(ctx context.Context, t turnstate.Turn, cause erro
 
 // ReasonInPlace runs the open reason step to its end as Reason does, for callers without other work: it waits for the
 // next attempt of a model, and for the journal to accept the response. It ends with the context, and when the journal
-// is damaged.
-func (run *Runner) ReasonInPlace(ctx context.Context, t turnstate.Turn, c turnstate.Config) (*journal.Closed, error) {
-	closed, err := run.Reason(ctx, t, c)
+// is damaged. earlier is what the call continues after; nil for nothing.
+func (run *Runner) ReasonInPlace(
+	ctx context.Context, t turnstate.Turn, c turnstate.Config, earlier *Backoff,
+) (*journal.Closed, error) {
+	closed, err := run.ReasonAfter(ctx, t, c, earlier)
 	for backoff := (*Backoff)(nil); errors.As(err, &backoff); {
 		if paused := run.caller().WaitFor(ctx, backoff.Backoff); paused != nil {
 			return nil, paused

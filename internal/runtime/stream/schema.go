@@ -29,6 +29,7 @@ var durable = map[string]func([]byte) ([]byte, error){
 	event.TypeActCompleted:           as[stream.ActCompleted],
 	event.TypeToolStarted:            as[stream.ToolStarted],
 	event.TypeToolCompleted:          as[stream.ToolCompleted],
+	event.TypeToolRateLimited:        as[stream.ToolRateLimited],
 	event.TypeToolCallRequested:      as[stream.ToolCallRequested],
 	event.TypeSubAgentSpawned:        as[stream.SubAgent],
 	event.TypeSubAgentCompleted:      as[stream.SubAgent],

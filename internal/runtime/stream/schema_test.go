@@ -40,6 +40,7 @@ var rows = map[string]row{
 	stream.TypeActCompleted:           {event.ActCompleted{}, stream.ActCompleted{}},
 	stream.TypeToolStarted:            {event.ToolStarted{}, stream.ToolStarted{}},
 	stream.TypeToolCompleted:          {event.ToolCompleted{}, stream.ToolCompleted{}},
+	stream.TypeToolRateLimited:        {event.ToolRateLimited{}, stream.ToolRateLimited{}},
 	stream.TypeToolCallRequested:      {event.ToolCallRequested{}, stream.ToolCallRequested{}},
 	stream.TypeBudgetWarning:          {event.Budget{}, stream.Budget{}},
 	stream.TypeBudgetPaused:           {event.Budget{}, stream.Budget{}},
@@ -60,7 +61,7 @@ var rows = map[string]row{
 
 // withheld are the fields of the journal that no client gets: the fence and reasoning are of use to models only.
 var withheld = []string{
-	"ToolCompleted.fence", "Message.fence", "Message.origin", "Part.reasoning",
+	"ToolCompleted.fence", "ToolRateLimited.fence", "Message.fence", "Message.origin", "Part.reasoning",
 	// A message of the events input.message and output.message.completed is never the result of a tool.
 	"Message.tool_call_id", "Message.tool_name", "Message.error",
 }

@@ -1,6 +1,11 @@
 package tool
 
-import "github.com/capstan-dev/capstan/api/v1alpha1"
+import (
+	"fmt"
+	"time"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+)
 
 // CallChanged is the outcome of a call whose Tool has changed since it was planned. An earlier process may have started
 // the call if it may start more than once.
@@ -25,6 +30,16 @@ func CallAbandoned() Outcome {
 // Changed is the outcome of a call that has not started, and whose Tool has changed since it was planned.
 func Changed() Outcome {
 	return NotExecuted(v1alpha1.ToolCallReasonToolChanged, "it was changed or removed after it was called")
+}
+
+// RateLimited is the outcome of a call whose Tool or MCPServer was called as often in the last minute as it may be
+// (TOOL-14).
+func RateLimited(perMinute int32, retryAfter time.Duration) Outcome {
+	outcome := NotExecuted(v1alpha1.ToolCallReasonRateLimited,
+		fmt.Sprintf("it may be called %d times per minute, and was", perMinute))
+	outcome.Error += fmt.Sprintf(" Wait at least %d seconds before you call it again.",
+		max(int64((retryAfter+time.Second-1)/time.Second), 1))
+	return outcome
 }
 
 // Rejected is the outcome of a rejected call. The reason is that of the user who has rejected it; empty for none.

@@ -29,6 +29,10 @@ type MCPServerSpecApplyConfiguration struct {
 	// timeout of one call of a tool, and of one discovery, up to the end of the response, 1s to 15m. A discovery takes at
 	// most 30s. Default 30s.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
+	// callsPerMinute is the number of calls of the server's tools that the manager starts in a minute, in all Sessions of
+	// the namespace, 1 to 100,000. A call above it is not sent: the model reads when to repeat it. The manager keeps the
+	// count in memory, so that a new one begins with none. Default: no limit.
+	CallsPerMinute *int32 `json:"callsPerMinute,omitempty"`
 	// refreshInterval is the time between two discoveries of the tools, 1m to 24h. Default 10m.
 	RefreshInterval *v1.Duration `json:"refreshInterval,omitempty"`
 	// toolFilter selects the tools that are used. Without it all are.
@@ -94,6 +98,14 @@ func (b *MCPServerSpecApplyConfiguration) WithIdentity(value apiv1alpha1.MCPIden
 // If called multiple times, the Timeout field is set to the value of the last call.
 func (b *MCPServerSpecApplyConfiguration) WithTimeout(value v1.Duration) *MCPServerSpecApplyConfiguration {
 	b.Timeout = &value
+	return b
+}
+
+// WithCallsPerMinute sets the CallsPerMinute field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CallsPerMinute field is set to the value of the last call.
+func (b *MCPServerSpecApplyConfiguration) WithCallsPerMinute(value int32) *MCPServerSpecApplyConfiguration {
+	b.CallsPerMinute = &value
 	return b
 }
 

@@ -47,6 +47,11 @@ type ModelSpecApplyConfiguration struct {
 	// timeouts bound how long a call may take. A call that reaches a timeout ends, and the next fallback is called, if
 	// there is one. Default: see the fields.
 	Timeouts *ModelTimeoutsApplyConfiguration `json:"timeouts,omitempty"`
+	// limits are the provider's rate limits, so that calls wait for room instead of being refused. Models of the namespace
+	// with the same provider, address, and Secret and key share their calls: the smallest limit that one of them states
+	// holds for all of them together. A Turn that waits has the reason RateLimited, and calls no fallback instead.
+	// The manager keeps the counts in memory, so that a new one begins with empty ones. Default: no limits.
+	Limits *ModelLimitsApplyConfiguration `json:"limits,omitempty"`
 	// price of the model's tokens. With it the manager adds up the cost of model calls in the status of Turns and
 	// Sessions. The cost of a call follows from the price of the Model that responded, as it was when the step began: a
 	// new price does not change recorded costs. Default: no price, and the calls count as unpriced.
@@ -152,6 +157,14 @@ func (b *ModelSpecApplyConfiguration) WithParameters(value *ModelParametersApply
 // If called multiple times, the Timeouts field is set to the value of the last call.
 func (b *ModelSpecApplyConfiguration) WithTimeouts(value *ModelTimeoutsApplyConfiguration) *ModelSpecApplyConfiguration {
 	b.Timeouts = value
+	return b
+}
+
+// WithLimits sets the Limits field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Limits field is set to the value of the last call.
+func (b *ModelSpecApplyConfiguration) WithLimits(value *ModelLimitsApplyConfiguration) *ModelSpecApplyConfiguration {
+	b.Limits = value
 	return b
 }
 

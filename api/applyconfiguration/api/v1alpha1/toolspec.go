@@ -35,6 +35,10 @@ type ToolSpecApplyConfiguration struct {
 	ApprovalTimeout *metav1.Duration `json:"approvalTimeout,omitempty"`
 	// concurrencyClass makes calls of Tools of the same class, within one step, run one after another.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
+	// callsPerMinute is the number of calls of the tool that the manager starts in a minute, in all Sessions of the
+	// namespace, 1 to 100,000. A call above it does not run: the model reads when to repeat it. The manager keeps the count
+	// in memory, so that a new one begins with none. Default: no limit.
+	CallsPerMinute *int32 `json:"callsPerMinute,omitempty"`
 	// job runs the tool as a Job.
 	Job *JobToolApplyConfiguration `json:"job,omitempty"`
 	// http runs the tool as an HTTP request that the manager sends.
@@ -115,6 +119,14 @@ func (b *ToolSpecApplyConfiguration) WithApprovalTimeout(value metav1.Duration) 
 // If called multiple times, the ConcurrencyClass field is set to the value of the last call.
 func (b *ToolSpecApplyConfiguration) WithConcurrencyClass(value string) *ToolSpecApplyConfiguration {
 	b.ConcurrencyClass = &value
+	return b
+}
+
+// WithCallsPerMinute sets the CallsPerMinute field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CallsPerMinute field is set to the value of the last call.
+func (b *ToolSpecApplyConfiguration) WithCallsPerMinute(value int32) *ToolSpecApplyConfiguration {
+	b.CallsPerMinute = &value
 	return b
 }
 

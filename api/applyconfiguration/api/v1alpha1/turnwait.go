@@ -12,7 +12,7 @@ import (
 //
 // TurnWait is one thing that a Turn waits for.
 type TurnWaitApplyConfiguration struct {
-	// type of the wait: Backoff, Reference, Cluster, SubAgent, Input, Connection or Budget.
+	// type of the wait: Backoff, Reference, Cluster, SubAgent, Input, Connection, Budget or RateLimit.
 	Type *apiv1alpha1.WaitType `json:"type,omitempty"`
 	// reason of the wait, in CamelCase. It is the reason of the condition Succeeded while the Turn waits.
 	Reason *string `json:"reason,omitempty"`

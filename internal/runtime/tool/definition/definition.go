@@ -67,6 +67,21 @@ type Definition struct {
 	digest func() string
 }
 
+// CallsPerMinute is how often the Tool, or all tools of the MCPServer, may be called in a minute; nil for no limit, and
+// for no definition.
+func (d *Definition) CallsPerMinute() *int32 {
+	switch {
+	case d == nil:
+		return nil
+	case d.remote != nil:
+		return d.remote.Server.Spec.CallsPerMinute
+	case d.object != nil:
+		return d.object.Spec.CallsPerMinute
+	default:
+		return nil
+	}
+}
+
 // Of returns the definition of a Tool, which must not change any more. A cache may have left out texts of it.
 func Of(t *v1alpha1.Tool) *Definition {
 	spec := &t.Spec
