@@ -213,6 +213,7 @@ type SessionTotals struct {
 }
 
 // SessionStatus is the observed state of a Session.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.store) || (has(self.store) && self.store == oldSelf.store)",message="store cannot be changed: the journal and the records of the Session are there."
 type SessionStatus struct {
 	// conditions of the object. Ready is True when all references of the Session are resolved.
 	// +optional

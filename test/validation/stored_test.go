@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	capstanv1alpha1 "github.com/capstan-dev/capstan/api/v1alpha1"
@@ -49,6 +50,26 @@ var _ = Describe("Stored objects", func() {
 			Expect(decode(raw).Object["spec"]).To(Equal(written.Object["spec"]))
 		})
 	}
+
+	It("keep the store of a Session once it is decided", func(ctx context.Context) {
+		session := &capstanv1alpha1.Session{
+			ObjectMeta: metav1.ObjectMeta{Name: "stored", Namespace: storedNamespace},
+			Spec:       capstanv1alpha1.SessionSpec{HarnessRef: capstanv1alpha1.LocalReference{Name: "base"}},
+		}
+		Expect(api.Create(ctx, session)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) error { return api.Delete(ctx, session) })
+		write := func(patch string) error {
+			return api.Status().Patch(ctx, session.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)))
+		}
+		Expect(write(`{"status":{"phase":"Pending"}}`)).To(Succeed())
+		Expect(write(`{"status":{"store":"Postgres"}}`)).To(Succeed())
+		Expect(write(`{"status":{"store":"Postgres","phase":"Idle"}}`)).To(Succeed())
+		for _, other := range []string{
+			`{"status":{"store":"Kubernetes"}}`, `{"status":{"store":null}}`, `{"status":{"store":null,"phase":"Started"}}`,
+		} {
+			Expect(write(other)).To(MatchError(ContainSubstring("store cannot be changed")), other)
+		}
+	})
 
 	It("show a new Turn as queued before any controller has seen it", func(ctx context.Context) {
 		turn := &capstanv1alpha1.Turn{
