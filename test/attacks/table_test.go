@@ -12,6 +12,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/hook/bash/shell"
 	"github.com/capstan-dev/capstan/internal/runtime/runner"
+	"github.com/capstan-dev/capstan/internal/runtime/sessiondb/sqlite"
 	"github.com/capstan-dev/capstan/internal/testing/memory"
 )
 
@@ -97,7 +98,7 @@ var write = flag.Bool("write", false, "write the table into docs/attacks.md")
 
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == argument {
-		os.Exit(runner.Main(os.Stdin, os.Stdout, shell.Program))
+		os.Exit(runner.Main(os.Stdin, os.Stdout, shell.Program, sqlite.Program))
 	}
 	// Memory is collected early, so that the peak is what is in use and not what happens to wait for the collector.
 	debug.SetGCPercent(5)
@@ -110,7 +111,7 @@ func TestAttacks(t *testing.T) {
 	subjects := []subject{
 		bashHooks(t), celHooks(t), webhooks(t), matchers(t), schemas(t), pages(t), bombs(t), mcpServers(t), files(t),
 		fences(t), jobFiles(t), launcher(t), jobConnections(), services(t), destinations(t), probes(t),
-		requests(t), values(t),
+		requests(t), values(t), queries(t), userConnections(t), payments(t), budgets(t), schedules(t),
 	}
 	var all []row
 	for _, s := range subjects {
