@@ -35,7 +35,7 @@ func (o Options) setUpJobs(mgr ctrl.Manager) error {
 
 func (o Options) setUpBudgets(mgr ctrl.Manager, steps *step.Runner, wakes *wake.Source) error {
 	return (&budget.Reconciler{
-		Client: mgr.GetClient(), Keeper: steps.Budgets, Clock: o.Clock, Wakes: wakes,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Keeper: steps.Budgets, Clock: o.Clock, Wakes: wakes,
 		Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
 	}).SetupWithManager(mgr)
 }

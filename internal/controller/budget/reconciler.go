@@ -3,6 +3,7 @@ package budget
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,8 @@ import (
 type Reconciler struct {
 	// Client reads from the cache.
 	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
 	// Keeper writes all changes.
 	Keeper *keeper.Keeper
 	// Clock returns the current time.
@@ -108,24 +111,29 @@ func used(b *v1alpha1.Budget) bool {
 
 // forfeit counts reservations of earlier processes in full whose Turns have moved on, and watches those of the others.
 func (r *Reconciler) forfeit(ctx context.Context, b *v1alpha1.Budget) error {
-	var open []types.UID
-	for _, key := range r.Keeper.Foreign(b) {
+	foreign := r.Keeper.Foreign(b)
+	open := make([]types.UID, len(foreign))
+	for i, key := range foreign {
+		open[i] = key.Turn
+	}
+	// They are watched before they are read: a change that the cache does not have yet enqueues the Budget again.
+	r.left.set(client.ObjectKeyFromObject(b), open)
+	for _, key := range foreign {
 		moved, err := r.hasMovedOn(ctx, b.Namespace, key)
 		if err != nil {
 			return err
 		}
-		if !moved {
-			open = append(open, key.Turn)
-			continue
+		if moved {
+			forfeits.Inc()
+			r.Keeper.Forfeit(b, key)
 		}
-		forfeits.Inc()
-		r.Keeper.Forfeit(b, key)
 	}
-	r.left.set(client.ObjectKeyFromObject(b), open)
 	return nil
 }
 
-// hasMovedOn reports whether the step of a reservation is not the open step of its Turn any more.
+// hasMovedOn reports whether the step of a reservation has ended. The process that has made it may still run, and the
+// cache of this one may be behind: a Turn that it shows at an earlier step has yet to open that of the reservation, and
+// one that it does not have is gone only if the API server does not have it either.
 func (r *Reconciler) hasMovedOn(ctx context.Context, namespace string, key budget.Key) (bool, error) {
 	var turns v1alpha1.TurnList
 	err := r.Client.List(ctx, &turns, client.InNamespace(namespace),
@@ -135,9 +143,31 @@ func (r *Reconciler) hasMovedOn(ctx context.Context, namespace string, key budge
 	}
 	for i := range turns.Items {
 		turn := &turns.Items[i]
-		return queue.Finished(turn) || turn.Status.Plan != nil && turn.Status.Plan.Step != key.Step, nil
+		return queue.Finished(turn) || turn.Status.Plan != nil && turn.Status.Plan.Step > key.Step, nil
 	}
-	return true, nil
+	exists, err := r.exists(ctx, namespace, key.Turn)
+	return !exists, err
+}
+
+// pageSize is how many Turns are read at once past the cache.
+const pageSize = 500
+
+// exists reports whether the API server has a Turn. Turns are found there by name alone.
+func (r *Reconciler) exists(ctx context.Context, namespace string, turn types.UID) (bool, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("TurnList"))
+	for {
+		err := r.Live.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(list.Continue))
+		if err != nil {
+			return false, fmt.Errorf("finding the Turn of a reservation past the cache: %w", err)
+		}
+		if slices.ContainsFunc(list.Items, func(o metav1.PartialObjectMetadata) bool { return o.UID == turn }) {
+			return true, nil
+		}
+		if list.Continue == "" {
+			return false, nil
+		}
+	}
 }
 
 // noticeAge is how old an exhaustion may be that an Event is recorded about: a new process records none about old ones.
@@ -174,7 +204,7 @@ func (r *Reconciler) relabelled(
 	}
 }
 
-// movedOn passes the changes of Turns after which another step is open, or none.
+// movedOn passes the changes of Turns after which another step is open, or none, and Turns that the cache did not have.
 func movedOn() predicate.Predicate {
 	step := func(t *v1alpha1.Turn) int32 {
 		if t.Status.Plan == nil {
@@ -183,7 +213,6 @@ func movedOn() predicate.Predicate {
 		return t.Status.Plan.Step
 	}
 	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, okBefore := e.ObjectOld.(*v1alpha1.Turn)
 			after, okAfter := e.ObjectNew.(*v1alpha1.Turn)
