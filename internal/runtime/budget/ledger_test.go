@@ -3,6 +3,7 @@ package budget
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,6 +86,21 @@ func TestWindows(t *testing.T) {
 				t.Errorf("window %v, error %v", w, err)
 			}
 		})
+	}
+}
+
+func TestAZoneThatCannotBeLoadedIsReported(t *testing.T) {
+	for _, zone := range []string{"01:00", "Mars/Olympus", "Local"} {
+		b := dollars("1", v1alpha1.BudgetWindowDay)
+		b.Spec.TimeZone = zone
+		l := Open(b, start)
+		refusal := l.Check(of("0.1"), decimal.Zero)
+		l.Close()
+		ready := meta.FindStatusCondition(b.Status.Conditions, v1alpha1.ConditionReady)
+		if refusal == nil || refusal.Reason != v1alpha1.ReasonBudgetInvalid || ready == nil ||
+			ready.Reason != v1alpha1.ReasonBudgetInvalid || !strings.Contains(ready.Message, zone) {
+			t.Errorf("zone %s: refusal %v, condition %+v", zone, refusal, ready)
+		}
 	}
 }
 

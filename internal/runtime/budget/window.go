@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"errors"
 	"fmt"
 	"time"
 	_ "time/tzdata" // The image of the manager has no time zones.
@@ -19,6 +20,9 @@ func WindowAt(spec v1alpha1.BudgetSpec, at time.Time) (Window, error) {
 		return Window{}, nil
 	}
 	zone, err := time.LoadLocation(spec.TimeZone)
+	if err == nil && zone == time.Local {
+		err = errors.New("it is that of the computer")
+	}
 	if err != nil {
 		return Window{}, fmt.Errorf("loading the time zone %q: %w", spec.TimeZone, err)
 	}
