@@ -16,7 +16,7 @@ const (
 	MaxPerSession = 5
 	// MaxPerNamespace is the number of those of a namespace.
 	MaxPerNamespace = 100
-	// MinInterval is the shortest time between the next three times of a Schedule.
+	// MinInterval is the shortest time between two times of a Schedule that a model creates.
 	MinInterval = 300 * time.Second
 	// MaxMessageBytes bounds a message.
 	MaxMessageBytes = 16 << 10
@@ -111,7 +111,7 @@ func (r Request) Check(now time.Time) error {
 	if times.Next(now).IsZero() {
 		return Limitf("the schedule has no time within five years")
 	}
-	if gap := times.Gap(now); gap < MinInterval {
+	if gap := times.Gap(); gap < MinInterval {
 		return Limitf("the times of the schedule are %s apart; at least %s are required", gap, MinInterval)
 	}
 	return nil

@@ -170,20 +170,72 @@ func (t *Times) Latest(after, until time.Time) time.Time {
 	}
 }
 
-// Gap returns the shortest time between the next three times after a point in time; the horizon if there are fewer than
-// two.
-func (t *Times) Gap(after time.Time) time.Duration {
-	shortest := horizon
-	last := t.Next(after)
-	for range 2 {
-		if last.IsZero() {
+const (
+	dayMinutes = 24 * 60
+	// cycleDays are those of the cycle of 400 years after which dates and days of the week repeat.
+	cycleDays = 146_097
+	// star is the bit of the parser for a field that is *.
+	star = 1 << 63
+)
+
+// Gap returns the shortest time between two times in a row, on a clock that is neither put forward nor back; the
+// horizon if there are no two. It looks at all times of a day and at all days of the calendar's cycle, and no further.
+func (t *Times) Gap() time.Duration {
+	first, last, shortest := -1, -1, int64(horizon/time.Minute)
+	for minute := range dayMinutes {
+		if t.spec.Hour&(1<<(minute/60)) == 0 || t.spec.Minute&(1<<(minute%60)) == 0 {
+			continue
+		}
+		if first < 0 {
+			first = minute
+		} else {
+			shortest = min(shortest, int64(minute-last))
+		}
+		last = minute
+	}
+	days, any := t.dayGap()
+	if first < 0 || !any {
+		return horizon
+	}
+	if days > 0 {
+		shortest = min(shortest, days*dayMinutes+int64(first-last))
+	}
+	return time.Duration(shortest) * time.Minute
+}
+
+// dayGap returns the smallest number of days between two days in a row that have times, 0 if there are no two, and
+// reports whether there is one.
+func (t *Times) dayGap() (shortest int64, any bool) {
+	last := int64(-1)
+	day := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+	// The first day of the next cycle follows the last one of this.
+	for n := int64(0); n < 2*cycleDays && shortest != 1; n++ {
+		if t.onDay(day) {
+			if last >= 0 && (shortest == 0 || n-last < shortest) {
+				shortest = n - last
+			}
+			if n >= cycleDays {
+				break
+			}
+			last = n
+		} else if n >= cycleDays && last < 0 {
 			break
 		}
-		next := t.Next(last)
-		if !next.IsZero() {
-			shortest = min(shortest, next.Sub(last))
-		}
-		last = next
+		day = day.Add(24 * time.Hour)
 	}
-	return shortest
+	return shortest, last >= 0
+}
+
+// onDay reports whether a day has times. If both are restricted, one of the day of the month and the day of the week
+// has to match, as for CronJobs.
+func (t *Times) onDay(day time.Time) bool {
+	if t.spec.Month&(1<<uint(day.Month())) == 0 { //nolint:gosec // It is from 1 to 12.
+		return false
+	}
+	month := t.spec.Dom&(1<<uint(day.Day())) != 0    //nolint:gosec // It is from 1 to 31.
+	week := t.spec.Dow&(1<<uint(day.Weekday())) != 0 //nolint:gosec // It is from 0 to 6.
+	if t.spec.Dom&star != 0 || t.spec.Dow&star != 0 {
+		return month && week
+	}
+	return month || week
 }

@@ -133,13 +133,21 @@ func TestTheLatestOfMillionsOfTimesIsFoundAtOnce(t *testing.T) {
 }
 
 // Rules: SCHED-03.
-func TestTheGapOfTheNextThreeTimes(t *testing.T) {
-	now := at(t, "2026-05-01T00:00:30Z")
+func TestTheGapIsTheShortestOfAll(t *testing.T) {
+	const day = 24 * time.Hour
 	for expression, want := range map[string]time.Duration{
 		"* * * * *": time.Minute, "*/5 * * * *": 5 * time.Minute, "0,4 * * * *": 4 * time.Minute,
-		"0 0 29 2 *": 4*365*24*time.Hour + 24*time.Hour, "0 0 30 2 *": horizon,
+		"0 0 29 2 *": 4*365*day + day, "0 0 30 2 *": horizon,
+		// None of these is between the next three times.
+		"0,10,20,30,31 * * * *": time.Minute, "0,59 9,10 * * *": time.Minute, "0 0,3,6,9,12,15,18,21,22 * * *": time.Hour,
+		"0 0 1,10,20,21 * *": day, "0 9 * * 1,3,5,6": day,
+		// Over midnight, if the days follow each other.
+		"0,59 0,23 * * *": time.Minute, "0,59 0,23 * * 1": 59 * time.Minute, "0,59 0,23 1,31 * *": time.Minute,
+		"0,59 0,23 31 1,3,5 *": 59 * time.Minute, "59,0 23,0 29 2 *": 59 * time.Minute,
+		// One of two restricted fields has to match: the 2nd may be a Wednesday.
+		"0 0 1 * 3": day,
 	} {
-		if got := parse(t, expression, "").Gap(now); got != want {
+		if got := parse(t, expression, "").Gap(); got != want {
 			t.Errorf("%s: %s, want %s", expression, got, want)
 		}
 	}
@@ -181,7 +189,7 @@ func FuzzTimes(f *testing.F) {
 		if got := times.Latest(after, until); !got.Equal(last) {
 			t.Fatalf("the latest time from %s to %s is %s, want %s", after, until, got, last)
 		}
-		if gap := times.Gap(after); gap <= 0 {
+		if gap := times.Gap(); gap <= 0 || gap%time.Minute != 0 {
 			t.Fatalf("the gap is %s", gap)
 		}
 	})
