@@ -75,7 +75,7 @@ type SessionSpec struct {
 	Origin *Origin `json:"origin,omitempty"`
 
 	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not
-	// read it.
+	// read it. Without it, the capability session_title writes a title into the status.
 	// +optional
 	// +kubebuilder:validation:MaxLength=200
 	Title string `json:"title,omitempty"`
@@ -241,6 +241,12 @@ type SessionStatus struct {
 	// +kubebuilder:validation:Type=string
 	WithdrawnUID types.UID `json:"withdrawnUID,omitempty"`
 
+	// title is what a model has written about the conversation with the capability session_title, in one line of up to 80
+	// characters. It is absent from a Session whose spec has a title from the beginning.
+	// +optional
+	// +kubebuilder:validation:MaxLength=80
+	Title string `json:"title,omitempty"`
+
 	// store is where the journal and the records of the Session are: Kubernetes for objects of the API server, Postgres
 	// for the PostgreSQL database of the manager. It is set once, when the manager first sees the Session. If it is
 	// absent from a Session that has a phase, they are in Kubernetes.
@@ -299,6 +305,7 @@ type BackgroundTask struct {
 // +kubebuilder:printcolumn:name="Title",type=string,JSONPath=`.spec.title`
 // +kubebuilder:printcolumn:name="Harness",type=string,JSONPath=`.spec.harnessRef.name`
 // +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.spec.agentRef.name`,priority=1
+// +kubebuilder:printcolumn:name="Written Title",type=string,JSONPath=`.status.title`,priority=1
 // +kubebuilder:printcolumn:name="Active Turn",type=string,JSONPath=`.status.activeTurn.name`
 // +kubebuilder:printcolumn:name="Turns",type=integer,JSONPath=`.status.totals.turns`
 // +kubebuilder:printcolumn:name="Tokens",type=integer,JSONPath=`.status.totals.usage.totalTokens`

@@ -208,7 +208,7 @@ func (b *builder) newSteps() (*step.Runner, error) {
 			Clock:     now,
 			Egress:    client,
 			Clients:   mcp.NewClients(client, mcp.ClientsOptions{Idle: keepClients}),
-			Secrets:   secrets, Identity: b.identity, Live: b.live,
+			Secrets:   secrets, Identity: b.identity, Live: b.live, Titles: titles{b.objects},
 			Connections: token.NewSource(secrets, client, now),
 			ConfigMaps: func(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
 				return b.objects.configMap(name)

@@ -80,7 +80,10 @@ func withEveryColumn(ctx context.Context, s *site) string {
 	session.Spec.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "session_file_system"}}
 	server := serverAt(s)
 	server.Namespace = namespace
+	writer, titled := writerOf(namespace, "titled", "A greeting")
+	titled.Spec.ModelRef = &v1alpha1.LocalReference{Name: writer.Name}
 	create(ctx,
+		writer, titled, builder.Turn("titled-1").In(namespace).Session("titled").Obj(),
 		bundle, agent, server,
 		builder.JobTool("look", v1alpha1.SideEffectPure).In(namespace).Obj(),
 		builder.Harness("child").In(namespace).Parent("base").Obj(),

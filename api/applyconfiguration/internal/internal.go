@@ -1982,6 +1982,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: store
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SessionStore
+    - name: title
+      type:
+        scalar: string
     - name: totals
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SessionTotals

@@ -67,8 +67,9 @@ type stepMemory struct {
 	lookedUp bool
 	// closed is the entry that closes the step, once known.
 	closed *journal.Closed
-	// ended reports whether the hooks at the end of the Turn have run.
-	ended bool
+	// ended reports whether the hooks at the end of the Turn have run. untitled reports whether the Turn ends without a
+	// title for its Session, because its conversation is too large.
+	ended, untitled bool
 	// violation ends the Turn as soon as the calls of the step are withdrawn; nil for none.
 	violation *plan.Failure
 	// known is the knowledge of this process about the calls of the step.

@@ -2,10 +2,12 @@ package turn
 
 import (
 	"context"
+	"errors"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capstan-dev/capstan/internal/controller/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -28,13 +30,27 @@ func (r *Reconciler) endHooks(ctx context.Context, s *scope, closed *journal.Clo
 		return stop, err
 	}
 	key := s.endKey(closed)
-	if !r.Activities.Known(key) && !step.FiresTurnEnd(config.Hooks, closed) {
+	turn, logger := turnstate.TurnOf(s.turn, s.session), ctrl.LoggerFrom(ctx)
+	due := !memory.untitled && r.Steps.TitleDue(turn, config, closed)
+	if !due {
+		config.Title = nil
+	}
+	if !r.Activities.Known(key) && !due && !step.FiresTurnEnd(config.Hooks, closed) {
 		return proceed, nil
 	}
-	turn, logger := turnstate.TurnOf(s.turn, s.session), ctrl.LoggerFrom(ctx)
-	_, done, err := r.do(s, memory, key, executor.Need{Continues: true}, func(ctx context.Context) (any, error) {
-		return nil, r.Steps.EndHooks(ctrl.LoggerInto(ctx, logger), turn, config, closed)
+	need := executor.Need{Continues: true, Conversation: due}
+	if due {
+		need.Bytes = step.CallBytes(turn, conversationBytes(s.session, r.Steps.Log))
+	}
+	_, done, err := r.do(s, memory, key, need, func(ctx context.Context) (any, error) {
+		return nil, r.Steps.End(ctrl.LoggerInto(ctx, logger), turn, config, closed)
 	})
+	var tooLarge *fairshare.TooLargeError
+	if errors.As(err, &tooLarge) && due {
+		// The Turn ends without a title.
+		memory.untitled = true
+		return again, nil
+	}
 	if err != nil || !done {
 		return stop, err
 	}

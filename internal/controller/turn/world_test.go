@@ -67,6 +67,8 @@ type world struct {
 	during func()
 	// respond returns the response of the server of HTTP tools; nil for the result of the tool by its name.
 	respond func(name string) string
+	// ceiling is the memory for conversations in use; 0 for no limit.
+	ceiling int64
 }
 
 const (
@@ -288,7 +290,10 @@ func (w *world) manager(skew time.Duration) *manager {
 		options.Roots = x509.NewCertPool()
 		options.Roots.AddCert(w.server.Certificate())
 	}
-	pools := executor.Pools{Models: fairshare.NewPool(fairshare.Options{}), Tools: fairshare.NewPool(fairshare.Options{})}
+	pools := executor.Pools{
+		Models: fairshare.NewPool(fairshare.Options{PerNamespace: fairshare.Amount{Bytes: w.ceiling}}),
+		Tools:  fairshare.NewPool(fairshare.Options{}),
+	}
 	m.models = pools.Models
 	activities := executor.NewExecutor(pools, func(types.NamespacedName) {
 		m.ended.Add(1)

@@ -3,7 +3,6 @@ package compaction
 import (
 	"strings"
 
-	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/excerpt"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
@@ -92,15 +91,3 @@ func Summary(r *model.Response) string {
 
 // Trimmed is the text that stands for messages without a summary.
 func Trimmed() string { return trimmed }
-
-// Summarizer returns a Model as it writes summaries: it reasons little, and its response is never recorded as that of a
-// Turn.
-func Summarizer(m *v1alpha1.Model) *v1alpha1.Model {
-	tuned := m.DeepCopy()
-	tuned.Spec.Recovery = v1alpha1.ModelRecoveryRestart
-	if p := tuned.Spec.Parameters; p != nil && p.ReasoningEffort != "" &&
-		p.ReasoningEffort != v1alpha1.ReasoningEffortNone {
-		p.ReasoningEffort = v1alpha1.ReasoningEffortLow
-	}
-	return tuned
-}

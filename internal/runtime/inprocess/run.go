@@ -303,10 +303,10 @@ func (r *run) endHooks(ctx context.Context, closed *journal.Closed) error {
 		return nil
 	}
 	config, err := r.loop.config(ctx, r.session(), r.turn)
-	if err != nil || !step.FiresTurnEnd(config.Hooks, closed) {
+	if err != nil {
 		return err
 	}
-	return r.loop.Steps.EndHooks(ctx, r.turnState(), config, closed)
+	return r.loop.Steps.End(ctx, r.turnState(), config, closed)
 }
 
 // project writes the decision of a closed step to the status, and ends the Turns whose messages were steered into this

@@ -27,6 +27,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/schedule"
 	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/title"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 	"github.com/capstan-dev/capstan/internal/runtime/trust"
@@ -62,6 +63,8 @@ type Runner struct {
 	Tasks background.Host
 	// Schedules keeps the Schedules that models create; nil where there are none.
 	Schedules schedule.Host
+	// Titles changes the titles of Sessions; nil where nothing does.
+	Titles title.Host
 	// Payments pays for the calls of HTTP tools; nil where payments are disabled.
 	Payments payment.Authority
 	// Account is the user name of the process at the API server, for instructions in messages. Default: the account of a

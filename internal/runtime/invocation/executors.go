@@ -39,6 +39,7 @@ func (run *Runner) process() executor.Process {
 		Schedules:   run.Schedules,
 		Connections: run.connections(),
 		Payments:    run.Payments,
+		Titles:      run.Titles,
 		Databases:   run.Databases,
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/prompt"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+	"github.com/capstan-dev/capstan/internal/runtime/utility"
 )
 
 // compacting is a compaction of the conversation that the open step was about to call a model with (LLM-08).
@@ -144,7 +145,7 @@ func (run *Runner) summarize(
 ) (string, error) {
 	var models []*v1alpha1.Model
 	for _, m := range k.models() {
-		models = append(models, compaction.Summarizer(m))
+		models = append(models, utility.Tuned(m))
 	}
 	window := int64(0)
 	if w := models[0].Spec.ContextWindow; w != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/hook"
 	"github.com/capstan-dev/capstan/internal/runtime/leftout"
+	"github.com/capstan-dev/capstan/internal/runtime/title"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
@@ -37,6 +38,9 @@ type Config struct {
 	// summaries; nil for Model.
 	Compaction *compaction.Policy
 	Summarizer *v1alpha1.Model
+	// Title is how the Session gets its title; nil for not at all. Titler is the Model that writes it; nil for Model.
+	Title  *title.Policy
+	Titler *v1alpha1.Model
 	// Tools are the definitions of the tools that the model may call.
 	Tools definition.Set
 	// Withheld has the tools whose calls in a response are refused, with the error for the model: it was shown another
@@ -77,6 +81,10 @@ func ConfigOf(resolved *config.Resolved, controls *v1alpha1.TurnControls) Config
 	var summarizer *v1alpha1.Model
 	if c.Compaction, summarizer = resolved.Compaction(); summarizer != nil {
 		c.Summarizer = summarizer.DeepCopy()
+	}
+	var titler *v1alpha1.Model
+	if c.Title, titler = resolved.Title(); titler != nil {
+		c.Titler = titler.DeepCopy()
 	}
 	if model, ok := resolved.Model(controls); ok {
 		// Copies, so that a model call does not keep the other Models of the namespace in memory.

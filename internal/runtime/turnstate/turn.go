@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/subagent"
+	"github.com/capstan-dev/capstan/internal/runtime/title"
 )
 
 // Turn is a Turn as its steps see it.
@@ -56,6 +57,8 @@ type Turn struct {
 	// Local reports whether the process which runs the Turn carries out the calls of Job tools itself, so that they are
 	// claimed as requests are.
 	Local bool
+	// Titled reports whether the Session has a title, or has had enough Turns without one.
+	Titled bool
 	// ClientTools and Hints are those of the Session.
 	ClientTools v1alpha1.ClientToolsPolicy
 	Hints       map[string]v1alpha1.JSON
@@ -80,6 +83,8 @@ func TurnOf(turn *v1alpha1.Turn, session *v1alpha1.Session) Turn {
 		SubmittedBy: turn.Spec.SubmittedBy,
 		Origin:      turn.Spec.Origin,
 		Continues:   turn.Spec.TraceParent,
+		Titled: session.Spec.Title != "" || session.Status.Title != "" ||
+			session.Status.Totals.Turns >= title.MaxTurns,
 	}
 	t.Input, t.Content = MessageOf(turn.Spec)
 	if MessageLeftOut(turn.Spec) {

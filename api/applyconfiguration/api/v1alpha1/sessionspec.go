@@ -25,7 +25,7 @@ type SessionSpecApplyConfiguration struct {
 	// origin is why the manager has created the Session. Only the manager sets it.
 	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
 	// title tells people what the conversation is about, in up to 200 characters: kubectl shows it. The model does not
-	// read it.
+	// read it. Without it, the capability session_title writes a title into the status.
 	Title *string `json:"title,omitempty"`
 	// locale is the response language of Turns whose controls have no locale, as a BCP 47 tag such as de-CH.
 	// The model is told about it, and tools find it in CAPSTAN_LOCALE. Default: no locale, and the model decides.

@@ -25,6 +25,9 @@ type SessionStatusApplyConfiguration struct {
 	// withdrawnUID is the UID of a queued Turn that was cancelled while no other Turn ran. It is written with
 	// optimistic locking before the Turn ends: an admission of the Turn that is in progress then fails.
 	WithdrawnUID *types.UID `json:"withdrawnUID,omitempty"`
+	// title is what a model has written about the conversation with the capability session_title, in one line of up to 80
+	// characters. It is absent from a Session whose spec has a title from the beginning.
+	Title *string `json:"title,omitempty"`
 	// store is where the journal and the records of the Session are: Kubernetes for objects of the API server, Postgres
 	// for the PostgreSQL database of the manager. It is set once, when the manager first sees the Session. If it is
 	// absent from a Session that has a phase, they are in Kubernetes.
@@ -88,6 +91,14 @@ func (b *SessionStatusApplyConfiguration) WithActiveTurn(value *ActiveTurnApplyC
 // If called multiple times, the WithdrawnUID field is set to the value of the last call.
 func (b *SessionStatusApplyConfiguration) WithWithdrawnUID(value types.UID) *SessionStatusApplyConfiguration {
 	b.WithdrawnUID = &value
+	return b
+}
+
+// WithTitle sets the Title field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Title field is set to the value of the last call.
+func (b *SessionStatusApplyConfiguration) WithTitle(value string) *SessionStatusApplyConfiguration {
+	b.Title = &value
 	return b
 }
 

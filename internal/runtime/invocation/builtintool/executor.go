@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/schedule"
 	"github.com/capstan-dev/capstan/internal/runtime/storage"
+	"github.com/capstan-dev/capstan/internal/runtime/title"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
 )
@@ -48,6 +49,11 @@ func servicesOf(p executor.Process, c executor.Call) builtin.Services {
 		s.Schedules = schedule.Own{
 			Host: p.Schedules, Key: c.Cause.Key, SubmittedBy: c.User,
 			Owner: schedule.Owner{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID},
+		}
+	}
+	if p.Titles != nil {
+		s.Title = title.Own{
+			Host: p.Titles, Of: title.Session{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID},
 		}
 	}
 	if p.Records == nil {

@@ -115,7 +115,7 @@ var registry = struct {
 func init() {
 	for _, c := range []Capability{
 		backgroundTasks, compacting, currentTime, sessionFileSystem, sessionSQLDatabase, sessionSchedule, sessionStorage,
-		statelessTodoList, subAgents, webFetch,
+		sessionTitle, statelessTodoList, subAgents, utilityModel, webFetch,
 	} {
 		Register(c)
 	}

@@ -29,6 +29,8 @@ type Services struct {
 	Schedules Schedules
 	// Tasks are the background tasks of the Session.
 	Tasks Tasks
+	// Title is that of the Session.
+	Title Title
 	// Web sends requests to where the Session may send one.
 	Web Web
 }
@@ -82,6 +84,11 @@ type Tasks interface {
 	Result(ctx context.Context, id string) (string, error)
 	// Cancel requests that a task ends, and makes the host act on it.
 	Cancel(ctx context.Context, id string) (*background.Task, error)
+}
+
+// Title is what tools may change of a Session: its title, and nothing else (CTX-02).
+type Title interface {
+	Set(ctx context.Context, text string) error
 }
 
 // Web sends requests to where a Session may send one (CTX-05).

@@ -34,6 +34,7 @@ func TestAMissingServiceIsNamed(t *testing.T) {
 		"background_tasks": "background tasks", "session_file_system": "files", "session_schedule": "schedules",
 		"session_sql_database": "databases",
 		"session_storage":      "storage",
+		"session_title":        "title that can be set",
 		"web_fetch":            "web access",
 	}
 	seen := map[string]bool{}
