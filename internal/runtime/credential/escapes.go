@@ -44,7 +44,7 @@ func withoutEscaped(text string, values []string) string {
 	return left.String()
 }
 
-// escapes reports whether a text may have escapes of JSON for printable characters.
+// escapes reports whether a text may have escapes of JSON that encoders need not write.
 func escapes(text string) bool { return strings.Contains(text, `\u00`) || strings.Contains(text, `\/`) }
 
 // unescaped returns a text with the characters that escapes of JSON stand for, as far as they are ASCII, and where each
@@ -69,6 +69,12 @@ func character(text string) (c byte, length int) {
 	switch text[1] {
 	case '\\', '"', '/':
 		return text[1], 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
 	case 'u':
 		if len(text) >= 6 {
 			if code, err := strconv.ParseUint(text[2:6], 16, 7); err == nil {

@@ -3,6 +3,7 @@ package credential
 import (
 	"cmp"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -20,6 +21,29 @@ func Redact(body []byte, secret http.Header) []byte {
 	return []byte(RedactText(string(body), secret))
 }
 
+// Hiding returns secret headers and further texts under a name that no header has, for Redact: a value of arguments is
+// removed from responses as one of a header is.
+func Hiding(secret http.Header, texts ...string) http.Header {
+	if len(texts) == 0 {
+		return secret
+	}
+	all := secret.Clone()
+	if all == nil {
+		all = http.Header{}
+	}
+	for _, text := range texts {
+		all[noHeader] = append(all[noHeader], text)
+		// A server may leave out space around a value, such as the line break at the end of a file.
+		if short := strings.TrimSpace(text); short != text {
+			all[noHeader] = append(all[noHeader], short)
+		}
+	}
+	return all
+}
+
+// noHeader is a key that cannot be the name of a header.
+const noHeader = " "
+
 // RedactText removes the values of secret headers from a text, and all identity tokens. It must be called before the
 // text is cut: the beginning of a value is not found.
 func RedactText(text string, secret http.Header) string {
@@ -34,7 +58,8 @@ func RedactText(text string, secret http.Header) string {
 		return text
 	}
 	for _, value := range values {
-		forms = append(forms, value, inJSON.Replace(value), inHTMLSafeJSON.Replace(value))
+		forms = append(forms, value, inJSON.Replace(value), inHTMLSafeJSON.Replace(value), url.QueryEscape(value),
+			url.PathEscape(value))
 	}
 	// A value may be a part of another one.
 	slices.SortFunc(forms, func(a, b string) int {
@@ -88,8 +113,9 @@ func hidden(value string) []string {
 	return values
 }
 
-// Printable ASCII within a JSON string: as it is, and as encoders write it whose JSON may be a part of HTML.
+// ASCII within a JSON string: as it is, and as encoders write it whose JSON may be a part of HTML.
 var (
-	inJSON         = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-	inHTMLSafeJSON = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `<`, `\u003c`, `>`, `\u003e`, `&`, `\u0026`)
+	inJSON         = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
+	inHTMLSafeJSON = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`, `<`, `\u003c`,
+		`>`, `\u003e`, `&`, `\u0026`)
 )
