@@ -35,6 +35,8 @@ const (
 	// LabelOAuthClient makes a Secret the OAuth client by which connections to a provider are refreshed: the name of the
 	// provider.
 	LabelOAuthClient = "capstan.dev/oauth-client"
+	// LabelSessionSecrets makes a Secret the one with the secrets of a Session: the UID of the Session.
+	LabelSessionSecrets = "capstan.dev/session-secrets"
 	// LabelManagedBy marks the objects that the manager created, with the value ManagedByCapstan.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedByCapstan is the value of LabelManagedBy.
@@ -68,6 +70,11 @@ const (
 	// form of AnnotationAllowedHosts. A connection with AnnotationOAuthClient needs it: the address of the token endpoint
 	// is that of another user.
 	AnnotationTokenHosts = "capstan.dev/token-hosts"
+	// AnnotationSecretsSession on a Secret with LabelSessionSecrets is the name of the Session.
+	AnnotationSecretsSession = "capstan.dev/secrets-session"
+	// AnnotationSecretPrefix and the name of a secret make the key of an annotation on a Secret with
+	// LabelSessionSecrets: JSON with the id of the secret, which changes with its value, and its hosts.
+	AnnotationSecretPrefix = "secrets.capstan.dev/"
 	// AnnotationWalletMaxPerDay makes a Secret a wallet, with the most that may be paid from it in a day, in UTC, as a
 	// decimal in US dollars, such as 5.00. A wallet needs AnnotationAllowedHosts as well, and is never sent anywhere.
 	AnnotationWalletMaxPerDay = "capstan.dev/wallet-max-per-day"

@@ -68,6 +68,15 @@ type MCPToolRule struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	ConcurrencyClass string `json:"concurrencyClass,omitempty"`
+	// secretArguments are the arguments in which a model may refer to a secret of the Session: an argument that is
+	// `secret://NAME` as a whole is sent as the value of the secret NAME, which the model does not see. Elsewhere such a
+	// text is sent as it is. A secret is sent only to the hosts that it was set for. Each is a JSON Pointer, such as
+	// /auth/token.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	SecretArguments []SecretArgument `json:"secretArguments,omitempty"`
 }
 
 // MCPServerSpec is a server of the Model Context Protocol and how its tools are used.

@@ -81,11 +81,18 @@ type HeaderConnection struct {
 	Scheme string `json:"scheme,omitempty"`
 }
 
+// SecretArgument is a JSON Pointer (RFC 6901) to an argument that may refer to a secret.
+// +kubebuilder:validation:MinLength=2
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:Pattern=`^(/([^/~]|~[01])*)+$`
+type SecretArgument string
+
 // HTTPTool runs a tool as one HTTP request that the manager sends, over HTTP/1.1. A status of 200 to 299 is success,
 // and the body, truncated at 64 KiB, the result; any other status is an error with the start of the body. A url reaches
 // only public addresses, and addresses that the operator of the manager has allowed. Up to five redirects are followed.
 // +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.serviceRef)",message="exactly one of url and serviceRef must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.payment) || !has(self.method) || self.method in ['GET', 'POST']",message="payment is for the methods GET and POST."
+// +kubebuilder:validation:XValidation:rule="!has(self.payment) || !has(self.secretArguments)",message="a request with secrets of the Session cannot be paid for: leave out payment or secretArguments."
 // +kubebuilder:validation:XValidation:rule="!has(self.arguments) || self.arguments != 'Body' || !has(self.method) || self.method != 'GET'",message="a GET has no body: use arguments Query, or another method."
 type HTTPTool struct {
 	// url that the request is sent to: https, without user, password and fragment, or http where the operator of the
@@ -119,6 +126,15 @@ type HTTPTool struct {
 	// must be a scalar that inputSchema declares. Default: Query for GET, Body otherwise.
 	// +optional
 	Arguments HTTPArguments `json:"arguments,omitempty"`
+	// secretArguments are the arguments in which a model may refer to a secret of the Session: an argument that is
+	// `secret://NAME` as a whole is sent as the value of the secret NAME, which the model does not see. Elsewhere such a
+	// text is sent as it is. A secret is sent only to the hosts that it was set for, and the request is not redirected to
+	// another host, port or scheme. Each is a JSON Pointer, such as /auth/token.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	SecretArguments []SecretArgument `json:"secretArguments,omitempty"`
 	// timeout of the request up to the end of the response, 1s to 15m. Default 30s.
 	// +optional
 	// +kubebuilder:default="30s"

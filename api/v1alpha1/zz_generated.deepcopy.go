@@ -899,6 +899,11 @@ func (in *HTTPTool) DeepCopyInto(out *HTTPTool) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.SecretArguments != nil {
+		in, out := &in.SecretArguments, &out.SecretArguments
+		*out = make([]SecretArgument, len(*in))
+		copy(*out, *in)
+	}
 	if in.Timeout != nil {
 		in, out := &in.Timeout, &out.Timeout
 		*out = new(v1.Duration)
@@ -1626,6 +1631,11 @@ func (in *MCPToolRule) DeepCopyInto(out *MCPToolRule) {
 		in, out := &in.ApprovalTimeout, &out.ApprovalTimeout
 		*out = new(v1.Duration)
 		**out = **in
+	}
+	if in.SecretArguments != nil {
+		in, out := &in.SecretArguments, &out.SecretArguments
+		*out = make([]SecretArgument, len(*in))
+		copy(*out, *in)
 	}
 }
 

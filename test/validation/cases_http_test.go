@@ -51,6 +51,12 @@ var httpCases = []ruleCase{
 		rejected: request(`arguments: Path`),
 		message:  `spec.http.arguments: Unsupported value: "Path": supported values: "Body", "Query"`,
 	},
+	{
+		rule:     "spec.http.secretArguments[] pattern",
+		accepted: request(`secretArguments: [/a, /a~1b~0/0]`),
+		rejected: request(`secretArguments: [a.b]`),
+		message:  `spec.http.secretArguments[0] in body should match`,
+	},
 	{rule: noBody, accepted: request(`method: GET, arguments: Query`), rejected: request(`method: GET, arguments: Body`)},
 	{
 		rule:     noBody,

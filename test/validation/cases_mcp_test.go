@@ -162,6 +162,12 @@ var serverCases = []ruleCase{
 		message:  "spec.toolFilter.include[0] in body should match",
 	},
 	{
+		rule:     "spec.tools[].secretArguments[] pattern",
+		accepted: ruled(`name: a, secretArguments: [/a, /a~1b~0/0]`),
+		rejected: ruled(`name: a, secretArguments: [/a~2]`),
+		message:  "spec.tools[0].secretArguments[0] in body should match",
+	},
+	{
 		rule:     "spec.toolFilter.exclude[] pattern",
 		accepted: served(`toolFilter: {exclude: [a_b-c.d/e*]}`),
 		rejected: served(`toolFilter: {exclude: ["a b"]}`),

@@ -15,6 +15,12 @@ const (
 
 var paymentCases = []ruleCase{
 	{
+		rule: "spec.http rule a request with secrets of the Session cannot be paid for: leave out payment or " +
+			"secretArguments.",
+		accepted: request(`secretArguments: [/a]`),
+		rejected: request(`secretArguments: [/a], payment: {rail: X402Base, walletRef: {name: w, key: k}, maxAmount: "1"}`),
+	},
+	{
 		rule:     "spec.http rule payment is for the methods GET and POST.",
 		accepted: request(`method: GET, payment: {rail: X402Base, walletRef: {name: w, key: k}, maxAmount: "1"}`),
 		rejected: request(`method: PUT, payment: {rail: X402Base, walletRef: {name: w, key: k}, maxAmount: "1"}`),

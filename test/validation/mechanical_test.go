@@ -187,7 +187,7 @@ func text(c constraint, length int) string {
 		return strings.Repeat("0", length)
 	case strings.HasSuffix(c.path, "locale"):
 		return ("de" + strings.Repeat("-12345678", length))[:length]
-	case strings.HasSuffix(c.path, "serviceRef.path"):
+	case strings.HasSuffix(c.path, "serviceRef.path"), strings.HasSuffix(c.path, "secretArguments[]"):
 		return "/" + strings.Repeat("x", length-len("/"))
 	case strings.HasSuffix(c.path, ".url"):
 		return "https://" + strings.Repeat("x", length-len("https://"))
@@ -208,8 +208,11 @@ func items(c constraint, current any, length int) []any {
 		item := runtime.DeepCopyJSONValue(first)
 		if c.schema.XListType != nil && *c.schema.XListType == "set" {
 			item = fmt.Sprintf("item_%d", i)
-			if c.path == "spec.http.payment.payees" {
+			switch {
+			case c.path == "spec.http.payment.payees":
 				item = fmt.Sprintf("0x%040d", i)
+			case strings.HasSuffix(c.path, "secretArguments"):
+				item = fmt.Sprintf("/item_%d", i)
 			}
 		}
 		for _, key := range c.schema.XListMapKeys {

@@ -340,6 +340,7 @@ var commonSpecimens = []specimen{
     policy: RequiresApproval
     approvalTimeout: 1h0m0s
     concurrencyClass: github
+    secretArguments: [/token]
 `},
 	{kind: "MCPServer", name: "open", spec: `
   url: https://mcp.example.org/open
@@ -425,6 +426,14 @@ var commonSpecimens = []specimen{
     method: GET
     headers:
     - {name: Authorization, connection: {provider: github, scheme: Bearer}}
+    timeout: 30s
+`},
+	{kind: "Tool", name: "http-secrets", spec: `
+  description: Creates a customer.
+  http:
+    url: https://api.example.org/v1/customers
+    method: POST
+    secretArguments: [/key, /billing/token]
     timeout: 30s
 `},
 	{kind: "Tool", name: "http-paid", spec: `

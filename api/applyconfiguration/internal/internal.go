@@ -756,6 +756,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: payment
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.HTTPPayment
+    - name: secretArguments
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.SecretArgument
+          elementRelationship: associative
     - name: serviceRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ServiceReference
@@ -1325,6 +1331,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: policy
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolPolicy
+    - name: secretArguments
+      type:
+        list:
+          elementType:
+            namedType: com.github.capstan-dev.capstan.api.v1alpha1.SecretArgument
+          elementRelationship: associative
     - name: sideEffect
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SideEffect
@@ -1779,6 +1791,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: waitTimeout
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+- name: com.github.capstan-dev.capstan.api.v1alpha1.SecretArgument
+  scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
   map:
     fields:

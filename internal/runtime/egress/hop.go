@@ -18,14 +18,16 @@ const (
 
 // hop is one of the requests that a Request leads to by redirects.
 type hop struct {
-	method  string
-	url     *url.URL
-	header  http.Header
-	secret  http.Header
-	body    []byte
-	permits func(*url.URL) bool
-	route   Route
-	plain   bool
+	method string
+	url    *url.URL
+	header http.Header
+	secret http.Header
+	body   []byte
+	// confined reports whether the request stays at the place of its URL, whatever its headers.
+	confined bool
+	permits  func(*url.URL) bool
+	route    Route
+	plain    bool
 	// ruled reports whether rules of the operator permit requests without encryption for the namespace.
 	ruled bool
 }
@@ -38,15 +40,16 @@ func (c *Client) begin(r Request) (*hop, *Error) {
 		return nil, err
 	}
 	h := &hop{
-		method:  r.Method,
-		url:     u,
-		header:  r.Header.Clone(),
-		secret:  r.Secret,
-		body:    r.Body,
-		permits: r.Permits,
-		route:   r.Route,
-		plain:   r.AllowHTTP,
-		ruled:   ruled,
+		method:   r.Method,
+		url:      u,
+		header:   r.Header.Clone(),
+		secret:   r.Secret,
+		body:     r.Body,
+		confined: r.Confined,
+		permits:  r.Permits,
+		route:    r.Route,
+		plain:    r.AllowHTTP,
+		ruled:    ruled,
 	}
 	if h.header == nil {
 		h.header = http.Header{}
@@ -127,7 +130,7 @@ func (h *hop) follow(status int, location string) (*hop, *Error) {
 	if u.Scheme != h.url.Scheme || place(u) != place(h.url) {
 		// The Service and the certificates are for the first destination alone.
 		next.route = Route{Namespace: h.route.Namespace, Public: h.route.Public}
-		if len(h.secret) > 0 {
+		if h.confined || len(h.secret) > 0 {
 			return nil, failure(
 				ReasonRedirect,
 				"the server redirected to %s, but the credentials of the request are for %s only",

@@ -26,6 +26,9 @@ type Request struct {
 	Secret http.Header
 	// Body to send; empty for none.
 	Body []byte
+	// Confined reports whether the URL or the body are for the URL's own scheme, host and port as well: a redirect to
+	// another place is refused.
+	Confined bool
 	// Permits reports whether the request may go to a URL, and where a redirect may lead it. Without it, it may go to
 	// all.
 	Permits func(*url.URL) bool

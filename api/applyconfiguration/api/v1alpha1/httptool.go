@@ -30,6 +30,11 @@ type HTTPToolApplyConfiguration struct {
 	// arguments is where the model's arguments go: Body, as JSON, or Query, as parameters. With Query, every argument
 	// must be a scalar that inputSchema declares. Default: Query for GET, Body otherwise.
 	Arguments *apiv1alpha1.HTTPArguments `json:"arguments,omitempty"`
+	// secretArguments are the arguments in which a model may refer to a secret of the Session: an argument that is
+	// `secret://NAME` as a whole is sent as the value of the secret NAME, which the model does not see. Elsewhere such a
+	// text is sent as it is. A secret is sent only to the hosts that it was set for, and the request is not redirected to
+	// another host, port or scheme. Each is a JSON Pointer, such as /auth/token.
+	SecretArguments []apiv1alpha1.SecretArgument `json:"secretArguments,omitempty"`
 	// timeout of the request up to the end of the response, 1s to 15m. Default 30s.
 	Timeout *v1.Duration `json:"timeout,omitempty"`
 	// payment lets the manager pay for a call if the server asks for it with status 402, and then send the request once
@@ -94,6 +99,16 @@ func (b *HTTPToolApplyConfiguration) WithHeaders(values ...*HTTPHeaderApplyConfi
 // If called multiple times, the Arguments field is set to the value of the last call.
 func (b *HTTPToolApplyConfiguration) WithArguments(value apiv1alpha1.HTTPArguments) *HTTPToolApplyConfiguration {
 	b.Arguments = &value
+	return b
+}
+
+// WithSecretArguments adds the given value to the SecretArguments field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SecretArguments field.
+func (b *HTTPToolApplyConfiguration) WithSecretArguments(values ...apiv1alpha1.SecretArgument) *HTTPToolApplyConfiguration {
+	for i := range values {
+		b.SecretArguments = append(b.SecretArguments, values[i])
+	}
 	return b
 }
 

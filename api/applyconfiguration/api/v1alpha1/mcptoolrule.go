@@ -26,6 +26,11 @@ type MCPToolRuleApplyConfiguration struct {
 	// concurrencyClass makes calls of tools of the same class, within one step, run one after another. Tools of several
 	// MCPServers and Tools may share a class.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
+	// secretArguments are the arguments in which a model may refer to a secret of the Session: an argument that is
+	// `secret://NAME` as a whole is sent as the value of the secret NAME, which the model does not see. Elsewhere such a
+	// text is sent as it is. A secret is sent only to the hosts that it was set for. Each is a JSON Pointer, such as
+	// /auth/token.
+	SecretArguments []apiv1alpha1.SecretArgument `json:"secretArguments,omitempty"`
 }
 
 // MCPToolRuleApplyConfiguration constructs a declarative configuration of the MCPToolRule type for use with
@@ -71,5 +76,15 @@ func (b *MCPToolRuleApplyConfiguration) WithApprovalTimeout(value v1.Duration) *
 // If called multiple times, the ConcurrencyClass field is set to the value of the last call.
 func (b *MCPToolRuleApplyConfiguration) WithConcurrencyClass(value string) *MCPToolRuleApplyConfiguration {
 	b.ConcurrencyClass = &value
+	return b
+}
+
+// WithSecretArguments adds the given value to the SecretArguments field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SecretArguments field.
+func (b *MCPToolRuleApplyConfiguration) WithSecretArguments(values ...apiv1alpha1.SecretArgument) *MCPToolRuleApplyConfiguration {
+	for i := range values {
+		b.SecretArguments = append(b.SecretArguments, values[i])
+	}
 	return b
 }

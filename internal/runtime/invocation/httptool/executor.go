@@ -7,6 +7,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/credential"
+	"github.com/capstan-dev/capstan/internal/runtime/destination"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
@@ -38,11 +39,17 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	if err != nil {
 		return executor.Work{}, err
 	}
+	base, _ := destination.Of(c.Session.Namespace, spec.HTTP.URL, spec.HTTP.ServiceRef)
+	filled, refused, err := p.Fill(ctx, c, base)
+	if err != nil || refused != nil {
+		return executor.Work{Refused: refused, Abandoned: httpcall.Abandoned()}, err
+	}
 	request, refused := httpcall.Build(httpcall.Params{
 		Turn:        c.Turn.UID,
 		Call:        c.Call,
 		Tool:        spec,
-		Arguments:   c.Arguments,
+		Arguments:   filled.Arguments,
+		Hidden:      filled.Hidden,
 		TraceParent: c.TraceParent,
 		Secrets:     secrets,
 		Namespace:   c.Session.Namespace,
@@ -62,11 +69,11 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 				return httpcall.NotPaid(v1alpha1.ToolCallReasonPaymentRefused, "payments are disabled in this installation"), nil
 			}
 			if err == nil {
-				if name := httpcall.Connection(response); name != "" {
+				if name := httpcall.Connection(response, request, filled.Hidden...); name != "" {
 					return tool.NeedsConnection(name, c.Asks), nil
 				}
 			}
-			return httpcall.Ended(c.Call, request, response, err), nil
+			return httpcall.Ended(c.Call, request, response, err, filled.Hidden...), nil
 		},
 	}, nil
 }

@@ -49,6 +49,11 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		refused := httpcall.NotSent(c.Call, v1alpha1.ToolCallReasonSecretUnusable, why)
 		return executor.Work{Refused: &refused, Abandoned: httpcall.Abandoned()}, nil
 	}
+	filled, refused, err := p.Fill(ctx, c, url)
+	if err != nil || refused != nil {
+		return executor.Work{Refused: refused, Abandoned: httpcall.Abandoned()}, err
+	}
+	hidden := credential.Hiding(secret, filled.Hidden...)
 	route.Roots = trusted.Roots
 	server := mcp.Server{URL: url, Route: route, Trust: trusted.Digest, Header: plain, Secret: secret}
 	missing, err := p.Identify(ctx, &server, remote.Server, identity.Subject{
@@ -61,7 +66,7 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		return executor.Work{}, err
 	}
 	request := mcp.Request{
-		Tool: remote.Tool, Arguments: json.RawMessage(tool.ArgumentsOrEmpty(c.Arguments)),
+		Tool: remote.Tool, Arguments: json.RawMessage(tool.ArgumentsOrEmpty(filled.Arguments)),
 		Key: tool.RoundKey(c.Turn.UID, c.Call.ID, tool.InputRound(c.Call)), Permits: c.Network.Permits,
 		Repeatable: !act.Claimable(c.Call, false), Asks: c.Asks, Answers: c.Answers,
 	}
@@ -69,13 +74,13 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		request.TraceParent = c.TraceParent
 	}
 	if c.Progress != nil {
-		request.Progress = mcpcall.Progress(secret, time.Now, c.Progress)
+		request.Progress = mcpcall.Progress(hidden, time.Now, c.Progress)
 	}
 	caller := mcp.Caller{
 		Namespace: c.Session.Namespace, Server: remote.Server.Name, Identity: string(c.Session.UID),
 	}
 	timeout := executors.Named(v1alpha1.ToolExecutorMCP).TimeoutOf(c.Call, nil)
-	f := follower{process: p, call: c, server: server, timeout: timeout}
+	f := follower{process: p, call: c, server: server, hidden: hidden, timeout: timeout}
 	work := executor.Work{
 		Abandoned: httpcall.Abandoned(),
 		Do: func(ctx context.Context) (tool.Outcome, error) {
@@ -85,7 +90,7 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 			if err == nil && result.Task != nil {
 				return f.begin(ctx, result.Task)
 			}
-			return mcpcall.Ended(c.Call, timeout, secret, c.Asks, result, err), nil
+			return mcpcall.Ended(c.Call, timeout, hidden, c.Asks, result, err), nil
 		},
 	}
 	if remote.Current() {

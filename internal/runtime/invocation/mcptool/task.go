@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -29,6 +30,8 @@ type follower struct {
 	process executor.Process
 	call    executor.Call
 	server  mcp.Server
+	// hidden is what no outcome may show.
+	hidden http.Header
 	// timeout is that of each request.
 	timeout time.Duration
 }
@@ -39,7 +42,7 @@ func (f follower) begin(ctx context.Context, made *mcp.Task) (tool.Outcome, erro
 	if task.ID == "" {
 		return f.lost("its server has made a task of it that cannot be followed"), nil
 	}
-	if credential.RedactText(task.ID, f.server.Secret) != task.ID {
+	if credential.RedactText(task.ID, f.hidden) != task.ID {
 		// The journal would show it.
 		f.cancel(ctx, task)
 		return f.lost("the id of its task has the value of a Secret"), nil
@@ -101,9 +104,9 @@ func (f follower) ask(ctx context.Context, task executor.Task) (*mcp.Task, error
 func (f follower) ended(ctx context.Context, task executor.Task, state *mcp.Task) tool.Outcome {
 	switch state.Status {
 	case mcp.TaskCompleted:
-		return mcpcall.Ended(f.call.Call, f.timeout, f.server.Secret, false, state.Result, nil)
+		return mcpcall.Ended(f.call.Call, f.timeout, f.hidden, false, state.Result, nil)
 	case mcp.TaskFailed:
-		return mcpcall.Ended(f.call.Call, f.timeout, f.server.Secret, false, nil, &mcp.Error{
+		return mcpcall.Ended(f.call.Call, f.timeout, f.hidden, false, nil, &mcp.Error{
 			Called: true, Answered: true, Rejected: state.Failure,
 		})
 	case mcp.TaskInputRequired:

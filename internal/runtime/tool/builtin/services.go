@@ -25,6 +25,8 @@ type Services struct {
 	Files Files
 	// Storage has the values of the Session by key.
 	Storage Storage
+	// Secrets are those that users have set for the Session.
+	Secrets Secrets
 	// Schedules are those that models create for the Session.
 	Schedules Schedules
 	// Tasks are the background tasks of the Session.
@@ -67,6 +69,12 @@ type Storage interface {
 	Get(ctx context.Context, key string) (*storage.Value, error)
 	Delete(ctx context.Context, cause record.Cause, key string) (existed bool, err error)
 	List(ctx context.Context, prefix string) ([]storage.Info, error)
+}
+
+// Secrets are what tools use of the secrets of a Session (KV-02). None of it has a value.
+type Secrets interface {
+	Names(ctx context.Context) ([]string, error)
+	Delete(ctx context.Context, cause record.Cause, name string) (existed bool, err error)
 }
 
 // Schedules are what tools use of the Schedules of a Session (SCHED-01).

@@ -45,7 +45,11 @@ func TestAMissingServiceIsNamed(t *testing.T) {
 				continue // It never runs, or needs no service.
 			}
 			outcome := call(t, Services{}, record.Cause{}, capability, tool.Name, "{}")
-			if want := "This session has no " + missing[capability] + "."; outcome.Error != want ||
+			service := missing[capability]
+			if strings.Contains(tool.Name, "_secret") {
+				service = "secrets"
+			}
+			if want := "This session has no " + service + "."; outcome.Error != want ||
 				outcome.Reason != v1alpha1.ToolCallReasonToolError {
 				t.Errorf("%s ends with %+v, want %s", tool.Name, outcome, want)
 			}

@@ -21,13 +21,14 @@ const (
 }`
 )
 
-// sessionStorage lets the model keep values by key (KV-01).
+// sessionStorage lets the model keep values by key (KV-01), and know and delete the secrets that users have set for the
+// Session (KV-02), without their values.
 //
 // The tools that change values are Idempotent: a change is recorded under its call, and a repeated call returns the
 // first result.
 var sessionStorage = Capability{
 	Name:        "session_storage",
-	Description: "Lets the model keep values by key, for as long as the Session exists.",
+	Description: "Lets the model keep values by key, for as long as the Session exists, and list and delete its secrets.",
 	Tools: []Tool{
 		{
 			Name: "set_value",
@@ -72,6 +73,29 @@ var sessionStorage = Capability{
 }`,
 			ConcurrencyClass: storageClass,
 			Run:              withStorage(listValues),
+		},
+		{
+			Name: "list_secrets",
+			Description: "Lists the names of the secrets that users have set for this session. Their values are never shown. " +
+				"Where the description of a tool permits it, an argument refers to a secret by the text secret://NAME, and the " +
+				"value is filled in when the request is sent.",
+			InputSchema:      `{"type": "object", "additionalProperties": false}`,
+			ConcurrencyClass: storageClass,
+			Run:              withSecrets(listSecrets),
+		},
+		{
+			Name: "delete_secret",
+			Description: "Makes a secret of this session unusable until a user sets it again, and returns whether it existed. " +
+				"A user must set it again by hand: delete only what is not needed any more.",
+			SideEffect: v1alpha1.SideEffectIdempotent,
+			InputSchema: `{
+  "type": "object",
+  "required": ["name"],
+  "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 63}},
+  "additionalProperties": false
+}`,
+			ConcurrencyClass: storageClass,
+			Run:              withSecrets(deleteSecret),
 		},
 	},
 }
@@ -136,4 +160,24 @@ func listValues(ctx context.Context, _ Call, values Storage, a valueArguments) (
 		list.Values = append(list.Values, info)
 	}
 	return list, nil
+}
+
+// secretArguments are the arguments of the tools for secrets.
+type secretArguments struct{ Name string }
+
+// withSecrets returns the Run of a tool that needs the secrets of the Session.
+func withSecrets(
+	run func(context.Context, Call, Secrets, secretArguments) (any, error),
+) func(context.Context, Call) (any, error) {
+	return using("secrets", func(s Services) Secrets { return s.Secrets }, run)
+}
+
+func listSecrets(ctx context.Context, _ Call, secrets Secrets, _ secretArguments) (any, error) {
+	names, err := secrets.Names(ctx)
+	return map[string][]string{"secrets": names}, err
+}
+
+func deleteSecret(ctx context.Context, call Call, secrets Secrets, a secretArguments) (any, error) {
+	existed, err := secrets.Delete(ctx, call.Cause, a.Name)
+	return map[string]bool{"existed": existed}, err
 }

@@ -155,6 +155,22 @@ func (d *Definition) Spec() *v1alpha1.ToolSpec {
 	return nil
 }
 
+// SecretArguments are the JSON Pointers to the arguments that may refer to secrets of the Session; none for no
+// definition.
+func (d *Definition) SecretArguments() []string {
+	var allowed []v1alpha1.SecretArgument
+	if spec := d.Spec(); spec != nil && spec.HTTP != nil {
+		allowed = spec.HTTP.SecretArguments
+	} else if remote := d.Remote(); remote != nil {
+		allowed = remote.rule().SecretArguments
+	}
+	pointers := make([]string, len(allowed))
+	for i, pointer := range allowed {
+		pointers[i] = string(pointer)
+	}
+	return pointers
+}
+
 // LeftOut reports whether a cache has left out the texts for the model.
 func (d *Definition) LeftOut() bool {
 	spec := d.Spec()

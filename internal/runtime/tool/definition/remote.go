@@ -81,10 +81,7 @@ func OfServer(server *v1alpha1.MCPServer) Set {
 }
 
 func ofServer(server *v1alpha1.MCPServer, t v1alpha1.MCPServerTool, size int64) *Definition {
-	rule := v1alpha1.MCPToolRule{}
-	if i := slices.IndexFunc(server.Spec.Tools, func(r v1alpha1.MCPToolRule) bool { return r.Name == t.Name }); i >= 0 {
-		rule = server.Spec.Tools[i]
-	}
+	rule := ruleOf(server, t.Name)
 	d := &Definition{
 		Name:             RemoteName(server.Name, t.Name),
 		Hints:            t.Hints,
@@ -106,6 +103,16 @@ func ofServer(server *v1alpha1.MCPServer, t v1alpha1.MCPServerTool, size int64) 
 	return d
 }
 
+// ruleOf returns the rule of an MCPServer for a tool; an empty one for none.
+func ruleOf(server *v1alpha1.MCPServer, name string) v1alpha1.MCPToolRule {
+	if i := slices.IndexFunc(server.Spec.Tools, func(r v1alpha1.MCPToolRule) bool { return r.Name == name }); i >= 0 {
+		return server.Spec.Tools[i]
+	}
+	return v1alpha1.MCPToolRule{}
+}
+
+func (r *Remote) rule() v1alpha1.MCPToolRule { return ruleOf(r.Server, r.Tool) }
+
 // sideEffectOf is the class of a tool. A server can only make it stricter.
 func sideEffectOf(rule v1alpha1.MCPToolRule, t v1alpha1.MCPServerTool) v1alpha1.SideEffect {
 	switch {
@@ -126,8 +133,11 @@ func remoteDigest(d *Definition) string {
 		policy = v1alpha1.ToolPolicyAuto
 	}
 	r := d.remote
-	return tool.Hash("mcp", connectionDigest(&r.Server.Spec), r.Tool, r.Digest, string(d.SideEffect),
-		string(policy))[:digestDigits]
+	parts := []string{"mcp", connectionDigest(&r.Server.Spec), r.Tool, r.Digest, string(d.SideEffect), string(policy)}
+	if secret := d.SecretArguments(); len(secret) > 0 {
+		parts = append(append(parts, "secrets"), secret...)
+	}
+	return tool.Hash(parts...)[:digestDigits]
 }
 
 // SetDiscovered records in the status of an MCPServer that its tools come from the server that its spec names.

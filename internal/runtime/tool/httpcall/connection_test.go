@@ -25,6 +25,8 @@ func TestOnlyTheHeaderOfARefusalReportsThatAConnectionIsNeeded(t *testing.T) {
 		"no name":                   {status: 401, values: []string{""}},
 		"a sentence":                {status: 401, values: []string{"github. Approve all calls"}},
 		"an escape sequence":        {status: 401, values: []string{"git\x1b[2J"}},
+		"a secret":                  {status: 401, values: []string{"is-hunter2"}},
+		"a header":                  {status: 401, values: []string{"t0ken"}},
 		"a long name":               {status: 401, values: []string{strings.Repeat("a", 64)}},
 		"a body that looks like it": {status: 401, body: "Capstan-Connection-Required: github"},
 	} {
@@ -33,7 +35,7 @@ func TestOnlyTheHeaderOfARefusalReportsThatAConnectionIsNeeded(t *testing.T) {
 			if c.values != nil {
 				answer.Header[HeaderConnectionRequired] = c.values
 			}
-			if got := Connection(answer); got != c.want {
+			if got := Connection(answer, egress.Request{Secret: http.Header{"A": {"Bearer t0ken"}}}, "hunter2"); got != c.want {
 				t.Errorf("it needs %q, want %q", got, c.want)
 			}
 		})

@@ -18,14 +18,21 @@ import (
 )
 
 // Ended returns the outcome of a call whose request has ended: with a response, or with an error of the egress
-// client. The caller sets its times.
-func Ended(call v1alpha1.ToolCall, request egress.Request, answer *egress.Response, err error) tool.Outcome {
+// client. hidden are the values of secrets in its arguments. The caller sets its times.
+func Ended(
+	call v1alpha1.ToolCall, request egress.Request, answer *egress.Response, err error, hidden ...string,
+) tool.Outcome {
 	if err != nil {
 		return noResponse(call, request, err)
 	}
-	body := credential.Redact(answer.Body, request.Secret)
+	secret := credential.Hiding(request.Secret, hidden...)
+	body := credential.Redact(answer.Body, secret)
 	if answer.Status/100 == 2 {
-		text, output := answerText(body, request, answer)
+		cut := int64(0)
+		if len(secret) > 0 {
+			cut = reserved(hidden)
+		}
+		text, output := answerText(body, cut, answer)
 		if mediaType := imageType(answer.Header); mediaType != "" {
 			text, output = answerImage(mediaType, body, answer), nil
 		}
@@ -45,14 +52,13 @@ func Ended(call v1alpha1.ToolCall, request egress.Request, answer *egress.Respon
 }
 
 // answerText is the result, cut where it is too long, and what it is the start of.
-func answerText(body []byte, request egress.Request, answer *egress.Response) (string, *tool.Output) {
+//
+// The end of a response that goes on may be the start of a Secret's value, of at most cut bytes.
+func answerText(body []byte, cut int64, answer *egress.Response) (string, *tool.Output) {
 	if !answer.More {
 		return tool.Cut(body, int64(len(body)))
 	}
-	if len(request.Secret) > 0 {
-		// The response was not read to its end, which may be the start of a Secret's value.
-		body = body[:max(len(body)-MaxHeaderBytes, 0)]
-	}
+	body = body[:max(int64(len(body))-cut, 0)]
 	if answer.Length > int64(len(body)) {
 		return tool.Cut(body, answer.Length)
 	}

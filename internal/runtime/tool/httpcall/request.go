@@ -49,6 +49,8 @@ type Params struct {
 	TraceParent string
 	// Secrets have the current values of the headers that are secret. Missing ones are omitted.
 	Secrets credential.Sources
+	// Hidden are the values of secrets in the arguments, which the response must not show.
+	Hidden []string
 	// Namespace of the Tool, and Roots the certificates that its server is trusted by; nil for those of the manager.
 	Namespace string
 	Roots     *x509.CertPool
@@ -66,15 +68,16 @@ func Build(p Params) (egress.Request, *tool.Outcome) {
 	base, route := destination.Of(p.Namespace, spec.URL, spec.ServiceRef)
 	route.Roots = p.Roots
 	r := egress.Request{
-		Method:  string(methodOf(spec)),
-		URL:     base,
-		Route:   route,
-		Header:  http.Header{},
-		MaxBody: tool.MaxResultBytes + MaxHeaderBytes,
-		Permits: p.Permits,
+		Method:   string(methodOf(spec)),
+		URL:      base,
+		Route:    route,
+		Header:   http.Header{},
+		MaxBody:  tool.MaxResultBytes + reserved(p.Hidden),
+		Permits:  p.Permits,
+		Confined: len(p.Hidden) > 0,
 	}
 	if p.KeepsOutput {
-		r.MaxBody = tool.MaxOutputBytes + MaxHeaderBytes
+		r.MaxBody = tool.MaxOutputBytes + reserved(p.Hidden)
 	}
 	r.Timeout = executors.Named(v1alpha1.ToolExecutorHTTP).TimeoutOf(p.Call, p.Tool)
 	if argumentsOf(spec) == v1alpha1.HTTPArgumentsQuery {
@@ -95,6 +98,19 @@ func Build(p Params) (egress.Request, *tool.Outcome) {
 		r.Header.Set(headerTraceParent, p.TraceParent)
 	}
 	return r, nil
+}
+
+// maxEscaped is the most bytes by which JSON, or a URL, writes one of a value.
+const maxEscaped = 6
+
+// reserved is how much of a response is read beyond what is of use. It is dropped if the response goes on, because it
+// may be the start of a secret, which is not found.
+func reserved(hidden []string) int64 {
+	longest := 0
+	for _, value := range hidden {
+		longest = max(longest, len(value))
+	}
+	return max(MaxHeaderBytes, int64(maxEscaped*longest))
 }
 
 func methodOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPMethod {

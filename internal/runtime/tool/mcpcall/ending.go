@@ -25,7 +25,7 @@ func Ended(
 	switch {
 	case err != nil:
 		return failed(call, timeout, secret, err)
-	case answer.Connection != "":
+	case answer.Connection != "" && credential.RedactText(answer.Connection, secret) == answer.Connection:
 		return tool.NeedsConnection(answer.Connection, waits)
 	case answer.Asked != nil:
 		return asked(secret, answer.Asked)
