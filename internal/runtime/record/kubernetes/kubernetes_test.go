@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/memory/memorytest"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
@@ -69,6 +70,11 @@ func writing(key string) record.Operation {
 
 func TestKubernetesIsAStore(t *testing.T) {
 	recordtest.Run(t, newObjects)
+}
+
+// Rules: SVC-03.
+func TestKubernetesKeepsMemories(t *testing.T) {
+	memorytest.Run(t, newObjects)
 }
 
 // The garbage collector of the cluster deletes Records when their owner is gone.

@@ -3,6 +3,7 @@ package memory_test
 import (
 	"testing"
 
+	"github.com/capstan-dev/capstan/internal/runtime/memory/memorytest"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
@@ -10,4 +11,9 @@ import (
 
 func TestMemoryIsAStore(t *testing.T) {
 	recordtest.Run(t, func(*testing.T) record.Objects { return memory.New() })
+}
+
+// Rules: SVC-03.
+func TestMemoryKeepsMemories(t *testing.T) {
+	memorytest.Run(t, func(*testing.T) record.Objects { return memory.New() })
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/capstan-dev/capstan/internal/runtime/memory/memorytest"
 	"github.com/capstan-dev/capstan/internal/runtime/postgres"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	recordpostgres "github.com/capstan-dev/capstan/internal/runtime/record/postgres"
@@ -35,4 +36,11 @@ func TestPostgresIsAStore(t *testing.T) {
 	connection, _ := server.Database(t)
 	db := open(t, connection)
 	recordtest.Run(t, func(*testing.T) record.Objects { return recordpostgres.New(db) })
+}
+
+// Rules: SVC-03.
+func TestPostgresKeepsMemories(t *testing.T) {
+	connection, _ := server.Database(t)
+	db := open(t, connection)
+	memorytest.Run(t, func(*testing.T) record.Objects { return recordpostgres.New(db) })
 }

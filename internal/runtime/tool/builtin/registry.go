@@ -55,8 +55,8 @@ type Tool struct {
 
 // Call is a call of a built-in tool, with all that the tool may use: it is the context of the tool (CTX-01).
 type Call struct {
-	// Namespace of the Session, for which expensive work counts.
-	Namespace string
+	// Namespace of the Session, for which expensive work counts, and name of the Session.
+	Namespace, Session string
 	// Arguments are a JSON object.
 	Arguments string
 	// Now is the time of the call.
@@ -114,8 +114,8 @@ var registry = struct {
 
 func init() {
 	for _, c := range []Capability{
-		backgroundTasks, compacting, currentTime, sessionFileSystem, sessionSQLDatabase, sessionSchedule, sessionStorage,
-		sessionTitle, statelessTodoList, subAgents, utilityModel, webFetch,
+		backgroundTasks, compacting, currentTime, remembering, sessionFileSystem, sessionSQLDatabase, sessionSchedule,
+		sessionStorage, sessionTitle, statelessTodoList, subAgents, utilityModel, webFetch,
 	} {
 		Register(c)
 	}

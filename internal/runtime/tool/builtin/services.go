@@ -6,6 +6,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/schedule"
 	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
@@ -23,6 +24,8 @@ type Services struct {
 	Databases Databases
 	// Files are those of the Session.
 	Files Files
+	// Memories are those of the Session, and those that it shares.
+	Memories Memories
 	// Storage has the values of the Session by key.
 	Storage Storage
 	// Secrets are those that users have set for the Session.
@@ -61,6 +64,12 @@ type Files interface {
 	) (*sessionfs.Written, error)
 	Mkdir(ctx context.Context, cause record.Cause, path string) (*sessionfs.Written, error)
 	Delete(ctx context.Context, cause record.Cause, path string, recursive bool) (bool, error)
+}
+
+// Memories are what tools use of memories (SVC-03).
+type Memories interface {
+	// Of returns the memories of a scope. The error has a *record.ExplainedError if the Session has none.
+	Of(scope memory.Scope) (*memory.Memories, error)
 }
 
 // Storage is what tools use of the values of a Session (KV-01).
