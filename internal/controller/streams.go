@@ -16,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/config"
 	"github.com/capstan-dev/capstan/internal/runtime/inspect"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
@@ -108,6 +109,12 @@ func (s sessionResources) Files(
 func (s sessionResources) Stored(session *v1alpha1.Session) *stored.Services {
 	of := record.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID}
 	return stored.Of(s.steps.Records, of)
+}
+
+// Memories implements streaming.Resources.
+func (s sessionResources) Memories(session *v1alpha1.Session) *memory.Memories {
+	of := record.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID}
+	return memory.Of(s.steps.Records, of)
 }
 
 // Inspect implements streaming.Resources.

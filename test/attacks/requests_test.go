@@ -22,6 +22,7 @@ import (
 	server "github.com/capstan-dev/capstan/internal/controller/streaming"
 	"github.com/capstan-dev/capstan/internal/runtime/inspect"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	remembered "github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
@@ -74,6 +75,11 @@ func (o office) Files(_ context.Context, s *v1alpha1.Session, _ bool) (*sessionf
 // Stored implements Resources.
 func (o office) Stored(s *v1alpha1.Session) *stored.Services {
 	return stored.Of(o.store, record.Session{Namespace: s.Namespace, Name: s.Name, UID: s.UID})
+}
+
+// Memories implements Resources.
+func (o office) Memories(s *v1alpha1.Session) *remembered.Memories {
+	return remembered.Of(o.store, record.Session{Namespace: s.Namespace, Name: s.Name, UID: s.UID})
 }
 
 // Inspect implements Resources.

@@ -64,6 +64,25 @@ type StoredItem struct {
 	Value *string `json:"value,omitempty"`
 }
 
+// MemoryList is the answer to a request for memories, newest first.
+type MemoryList struct {
+	Items []Memory `json:"items"`
+	// More reports whether there are older ones: a request with the parameter after, the ID of the last one, returns them.
+	More bool `json:"more,omitempty"`
+}
+
+// Memory is a text that a model remembers.
+type Memory struct {
+	ID string `json:"id"`
+	// Kind is fact, preference, correction, procedure or context.
+	Kind    string   `json:"kind"`
+	Content string   `json:"content"`
+	Tags    []string `json:"tags,omitempty"`
+	// CreatedAt is when it was created, and ForgottenAt when it was forgotten; nil for one that is active.
+	CreatedAt   time.Time  `json:"created_at"`
+	ForgottenAt *time.Time `json:"forgotten_at,omitempty"`
+}
+
 // WaitingCalls is the answer to a request for the calls that wait for approval.
 type WaitingCalls struct {
 	Calls []WaitingCall `json:"calls"`

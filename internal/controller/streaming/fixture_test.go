@@ -34,6 +34,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/live"
+	memories "github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	records "github.com/capstan-dev/capstan/internal/runtime/record/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
@@ -156,6 +157,11 @@ func (b *bench) Files(ctx context.Context, s *v1alpha1.Session, writes bool) (*s
 // Stored implements Resources.
 func (b *bench) Stored(s *v1alpha1.Session) *stored.Services {
 	return stored.Of(b.records, record.Session{Namespace: s.Namespace, Name: s.Name, UID: s.UID})
+}
+
+// Memories implements Resources.
+func (b *bench) Memories(s *v1alpha1.Session) *memories.Memories {
+	return memories.Of(b.records, record.Session{Namespace: s.Namespace, Name: s.Name, UID: s.UID})
 }
 
 // Inspect implements Resources.

@@ -69,13 +69,18 @@ func (h *Handler) Register(mux *http.ServeMux) {
 		mux.HandleFunc("GET"+session+"storage", stored)
 		mux.HandleFunc("GET"+session+"storage/{service}", stored)
 		mux.HandleFunc("GET"+session+"storage/{service}/{key...}", withoutBody(h.about("get", "storage", fileBytes, h.item)))
+		memories := withoutBody(h.about("get", "memory", inspectBytes, h.memories))
+		mux.HandleFunc("GET"+session+"memory", memories)
+		mux.HandleFunc("GET"+session+"memory/{id}", withoutBody(h.about("get", "memory", fileBytes, h.memory)))
+		mux.HandleFunc("DELETE"+session+"memory/{id}",
+			withoutBody(h.about("delete", "memory", fileBytes, h.forget)))
 		mux.HandleFunc("GET"+session+"inspect", withoutBody(h.about("get", "inspect", inspectBytes, h.inspect)))
 		mux.HandleFunc("GET"+session+"calls", withoutBody(h.about("approve", "calls", callsBytes, h.calls)))
 		mux.HandleFunc("POST"+session+"calls", h.about("approve", "calls", fileBytes, h.decide))
 	}
 	mux.HandleFunc("/", withoutBody(func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusNotFound, metav1.StatusReasonNotFound,
-			"only events, files, storage, inspect and calls of /v1/namespaces/{namespace}/sessions/{name} exist")
+			"only events, files, storage, memory, inspect and calls of /v1/namespaces/{namespace}/sessions/{name} exist")
 	}))
 }
 

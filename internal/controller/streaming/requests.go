@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/inspect"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/stored"
 )
@@ -35,6 +36,8 @@ type Resources interface {
 	Files(ctx context.Context, session *v1alpha1.Session, writes bool) (*sessionfs.FS, error)
 	// Stored returns what the services of a Session store beside its files.
 	Stored(session *v1alpha1.Session) *stored.Services
+	// Memories returns what the model of a Session remembers.
+	Memories(session *v1alpha1.Session) *memory.Memories
 	// Inspect returns the input of the next model call of a Session. It runs nothing.
 	Inspect(ctx context.Context, session *v1alpha1.Session) (*inspect.Context, error)
 	// Calls returns the calls of the open step of a Turn with their whole arguments.

@@ -13,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/storage"
 )
@@ -24,7 +27,10 @@ import (
 const base = "/v1/namespaces/ns/sessions/s/"
 
 // everything is what a user may do who may do everything.
-var everything = []string{"get files", "update files", "delete files", "get storage", "get inspect", "approve calls"}
+var everything = []string{
+	"get files", "update files", "delete files", "get storage", "get memory", "delete memory", "get inspect",
+	"approve calls",
+}
 
 // ask sends a request, and returns the answer with its body.
 func (b *bench) ask(method, at string, body io.Reader) (reply, string) {
@@ -61,6 +67,8 @@ func TestEachRequestNeedsItsOwnRight(t *testing.T) {
 		"update files":  {http.MethodPut, "files/a"},
 		"delete files":  {http.MethodDelete, "files/a"},
 		"get storage":   {http.MethodGet, "storage"},
+		"get memory":    {http.MethodGet, "memory"},
+		"delete memory": {http.MethodDelete, "memory/mem-0000000000000000"},
 		"get inspect":   {http.MethodGet, "inspect"},
 		"approve calls": {http.MethodGet, "calls"},
 	} {
@@ -307,4 +315,62 @@ func TestTheStorageOfASession(t *testing.T) {
 	b.want(http.StatusNotFound, http.MethodGet, base+"storage/other/a", "")
 	b.want(http.StatusUnprocessableEntity, http.MethodGet, base+"storage/values/a%00", "")
 	b.want(http.StatusBadRequest, http.MethodGet, base+"storage", "a body")
+}
+
+// Rules: SVC-03.
+func TestTheMemoriesOfASession(t *testing.T) {
+	b := newBench(t, many(), nil).lead()
+	b.api.rights = everything
+	of := func(uid types.UID) *memory.Memories {
+		return memory.Of(b.records, record.Session{Namespace: "ns", Name: "s", UID: uid})
+	}
+	var ids []string
+	for n := range 201 {
+		cause := record.Cause{Step: int64(n + 1), Key: "c"}
+		m, err := of("s-uid").Create(t.Context(), cause, time.Now(), memory.Draft{Content: fmt.Sprintf("number %d", n)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, m.ID)
+	}
+	foreign, err := of("another").Create(t.Context(), record.Cause{Step: 1, Key: "other"}, time.Now(),
+		memory.Draft{Content: "foreign"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(query string) stream.MemoryList {
+		t.Helper()
+		var list stream.MemoryList
+		if err := json.Unmarshal([]byte(b.want(http.StatusOK, http.MethodGet, base+"memory"+query, "")), &list); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	first := list("")
+	if len(first.Items) != 200 || !first.More || first.Items[0].Content != "number 200" || first.Items[199].ID != ids[1] {
+		t.Fatalf("the first page has %d memories", len(first.Items))
+	}
+	raw := b.want(http.StatusOK, http.MethodGet, base+"memory/"+ids[7], "")
+	if !strings.Contains(raw, `"content":"number 7"`) {
+		t.Errorf("the memory is %s", raw)
+	}
+	b.want(http.StatusNoContent, http.MethodDelete, base+"memory/"+ids[1], "")
+	b.want(http.StatusNotFound, http.MethodDelete, base+"memory/"+ids[1], "")
+	if second := list("?after=" + ids[1]); len(second.Items) != 1 || second.More || second.Items[0].ID != ids[0] {
+		t.Errorf("the second page is %+v", second)
+	}
+	if all := list("?forgotten=true&after=" + ids[2]); len(all.Items) != 2 || all.Items[0].ForgottenAt == nil {
+		t.Errorf("with those that are forgotten there are %+v", all)
+	}
+	if raw := b.want(http.StatusOK, http.MethodGet, base+"memory/"+ids[1], ""); !strings.Contains(raw, "forgotten_at") {
+		t.Errorf("the memory that was forgotten is %s", raw)
+	}
+	for _, missing := range []string{foreign.ID, "mem-0000000000000000", "part%2F00"} {
+		b.want(http.StatusNotFound, http.MethodGet, base+"memory/"+missing, "")
+		b.want(http.StatusNotFound, http.MethodDelete, base+"memory/"+missing, "")
+	}
+	b.want(http.StatusBadRequest, http.MethodGet, base+"memory", "a body")
+	if kept, err := of("another").Get(t.Context(), foreign.ID); err != nil || kept.Forgotten != nil {
+		t.Errorf("the memory of another Session is %+v, %v", kept, err)
+	}
 }

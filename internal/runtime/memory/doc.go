@@ -8,7 +8,6 @@
 //
 // # Exactly once
 //
-// A memory is named by a hash of its cause, and one that is forgotten has that of the cause which forgot it. So a
-// change that is repeated finds what it has done before, also in a store that several Sessions share, whose steps have
-// no common order. A forgotten memory stays for at least an hour, longer than a call can be repeated.
+// A change carries the cause of its call, by which the store of records carries it out once and returns the first
+// result to a repeated call. A memory is named by a hash of that cause.
 package memory

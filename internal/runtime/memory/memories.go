@@ -18,17 +18,15 @@ const StoreName = "memory"
 // maxReads is how often a read begins again when the store is changed meanwhile.
 const maxReads = 20
 
-// Memories are those of a store. They are safe for concurrent use.
+// Memories are those of a Session. They are safe for concurrent use.
 type Memories struct {
 	store record.Store
 	scope record.Scope
-	// ordered reports whether the steps of all causes have one order, that of the journal of a Session.
-	ordered bool
 }
 
 // Of returns the memories of a Session.
 func Of(store record.Store, of record.Session) *Memories {
-	return &Memories{store: store, scope: ScopeOf(of), ordered: true}
+	return &Memories{store: store, scope: ScopeOf(of)}
 }
 
 // ScopeOf returns the store of a Session.
@@ -57,23 +55,20 @@ func (m *Memories) Create(ctx context.Context, cause record.Cause, now time.Time
 		if err != nil {
 			return nil, nil, err
 		}
-		if known := p.find(id); known != nil {
-			return nil, short(known), nil
-		}
 		before, err := tallyOf(x)
 		if err != nil {
 			return nil, nil, err
 		}
 		p.drop(now)
 		made := stored{Sequence: x.Revision + 1, Memory: Memory{
-			ID: id, Kind: draft.Kind, Content: draft.Content, Tags: draft.Tags, Session: draft.Session,
+			ID: id, Kind: draft.Kind, Content: draft.Content, Tags: draft.Tags,
 			Created: now.UTC().Truncate(time.Millisecond),
 		}}
 		if before.active >= MaxActive || before.bytes+made.size() > MaxBytes {
 			return nil, nil, record.Explainf("%s", full)
 		}
 		p.Memories = append(p.Memories, made)
-		o, _, err := p.put(key)
+		o, err := p.put(key)
 		return o, short(&made), err
 	})
 	if err != nil {
@@ -84,7 +79,7 @@ func (m *Memories) Create(ctx context.Context, cause record.Cause, now time.Time
 
 // short is a memory without its texts: the result of an operation is bounded.
 func short(s *stored) Memory {
-	return Memory{ID: s.ID, Kind: s.Kind, Session: s.Session, Created: s.Created}
+	return Memory{ID: s.ID, Kind: s.Kind, Created: s.Created}
 }
 
 // forgotten is the result of forgetting.
@@ -104,14 +99,13 @@ func (m *Memories) Forget(ctx context.Context, cause record.Cause, now time.Time
 			return nil, nil, err
 		}
 		known := p.find(id)
-		by := hashOf(cause)
 		if known == nil || known.Forgotten != nil {
-			return nil, forgotten{Was: known != nil && by != "" && known.ForgottenBy == by}, nil
+			return nil, forgotten{}, nil
 		}
 		at := now.UTC().Truncate(time.Millisecond)
-		known.Forgotten, known.ForgottenBy = &at, by
+		known.Forgotten = &at
 		p.drop(now)
-		o, _, err := p.put(key)
+		o, err := p.put(key)
 		return o, forgotten{Was: true}, err
 	})
 	return result.Was, err
@@ -149,12 +143,8 @@ func (m *Memories) Get(ctx context.Context, id string) (*Memory, error) {
 	return nil, nil
 }
 
-// change carries out a change. The operations of a store that several Sessions share are remembered by the memories
-// alone: the steps of their causes have no order.
+// change carries out a change.
 func (m *Memories) change(ctx context.Context, cause record.Cause, into any, decide record.DecideWith) error {
-	if !m.ordered {
-		cause = record.Cause{}
-	}
 	return record.Explain(record.Change(ctx, m.store, m.scope, cause, into, decide), full,
 		"The stores of the namespace are full together. Forget memories, or delete values or files.")
 }

@@ -52,8 +52,6 @@ type Memory struct {
 	Content string `json:"content"`
 	// Tags are lower case, each once.
 	Tags []string `json:"tags,omitempty"`
-	// Session is the name of the Session in which it was created.
-	Session string `json:"session,omitempty"`
 	// Created is when it was created.
 	Created time.Time `json:"created_at"`
 	// Forgotten is when it was forgotten; nil for one that is active.
@@ -68,8 +66,6 @@ type Draft struct {
 	Content string
 	// Tags of any case.
 	Tags []string
-	// Session is the name of the Session in which it is created.
-	Session string
 }
 
 // ids are the texts that can be an id.
@@ -77,16 +73,8 @@ var ids = regexp.MustCompile(`^mem-[0-9a-f]{16}$`)
 
 // idOf is the id of the memory that is created by a cause.
 func idOf(cause record.Cause) string {
-	return "mem-" + hashOf(cause)
-}
-
-// hashOf is a hash of a cause; empty for none.
-func hashOf(cause record.Cause) string {
-	if cause == (record.Cause{}) {
-		return ""
-	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s", cause.Step, cause.Key))
-	return hex.EncodeToString(sum[:8])
+	return "mem-" + hex.EncodeToString(sum[:8])
 }
 
 // partOf is the key of the part of an id.

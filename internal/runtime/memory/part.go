@@ -27,8 +27,6 @@ type stored struct {
 	Memory
 	// Sequence is the revision of the store that has created it: it orders memories of the same time.
 	Sequence int64 `json:"sequence"`
-	// ForgottenBy is the hash of the cause that has forgotten it.
-	ForgottenBy string `json:"forgotten_by,omitempty"`
 }
 
 // part is the value of one key of a store.
@@ -78,7 +76,7 @@ func (p *part) find(id string) *stored {
 }
 
 // put returns the operation that writes the part under a key, with the tally of its memories.
-func (p *part) put(key string) (*record.Operation, tally, error) {
+func (p *part) put(key string) (*record.Operation, error) {
 	var t tally
 	for i := range p.Memories {
 		if m := &p.Memories[i]; m.Forgotten == nil {
@@ -88,18 +86,18 @@ func (p *part) put(key string) (*record.Operation, tally, error) {
 	}
 	value, err := json.Marshal(p)
 	if err != nil {
-		return nil, t, fmt.Errorf("encoding a part of a memory: %w", err)
+		return nil, fmt.Errorf("encoding a part of a memory: %w", err)
 	}
 	if len(value) > record.MaxValueBytes {
-		return nil, t, fmt.Errorf("%w: a part of a memory would have %d bytes", record.ErrFull, len(value))
+		return nil, fmt.Errorf("%w: a part of a memory would have %d bytes", record.ErrFull, len(value))
 	}
-	return &record.Operation{Put: []record.Put{{Key: key, Value: value, Kind: t.String()}}}, t, nil
+	return &record.Operation{Put: []record.Put{{Key: key, Value: value, Kind: t.String()}}}, nil
 }
 
 // size is about the size of a memory as it is stored.
 func (s *stored) size() int64 {
 	const rest = 160 // id, kind and times, with their names
-	size := rest + len(s.Content) + len(s.Session)
+	size := rest + len(s.Content)
 	for _, tag := range s.Tags {
 		size += len(tag) + 3
 	}

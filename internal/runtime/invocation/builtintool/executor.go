@@ -28,7 +28,7 @@ func (Executor) Prepare(_ context.Context, p executor.Process, c executor.Call) 
 		Abandoned: tool.CallAbandoned(),
 		Do: func(ctx context.Context) (tool.Outcome, error) {
 			return builtin.Run(ctx, c.Definition, c.Call, builtin.Call{
-				Namespace: c.Session.Namespace, Session: c.Session.Name, Arguments: tool.ArgumentsOrEmpty(c.Arguments),
+				Namespace: c.Session.Namespace, Arguments: tool.ArgumentsOrEmpty(c.Arguments),
 				Now: p.Clock(), Cause: c.Cause, Services: servicesOf(p, c),
 			})
 		},
@@ -66,7 +66,7 @@ func servicesOf(p executor.Process, c executor.Call) builtin.Services {
 	if p.Secrets != nil {
 		s.Secrets = sessionsecret.Of(p.Secrets, p.Records, of)
 	}
-	s.Memories = &memory.Host{Records: p.Records, Session: of}
+	s.Memories = memory.Of(p.Records, of)
 	if p.Databases != nil {
 		s.Databases = p.Databases.Of(of)
 	}

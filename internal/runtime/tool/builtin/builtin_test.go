@@ -247,8 +247,8 @@ func TestEveryBuiltinToolCanBeOffered(t *testing.T) {
 			class := v1alpha1.SideEffectPure
 			if slices.Contains([]string{
 				"write_file", "edit_file", "create_directory", "delete_file", "web_fetch", "spawn_background",
-				"cancel_background_task", "set_value", "delete_value", "set_session_title",
-				"delete_secret",
+				"cancel_background_task", "set_value", "delete_value", "delete_secret", "set_session_title",
+				"create_memory", "forget_memory",
 				"cancel_background_task", "create_schedule", "cancel_schedule",
 				"cancel_background_task", "sql_execute", "sql_create_database", "sql_delete_database",
 			}, d.Name) {

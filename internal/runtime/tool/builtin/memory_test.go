@@ -11,10 +11,8 @@ import (
 
 // Rules: SVC-03.
 func TestTheToolsForMemories(t *testing.T) {
-	services := Services{Memories: &memory.Host{
-		Records: record.New(objects.New(), record.Options{}),
-		Session: record.Session{Namespace: "default", Name: "demo", UID: "1"},
-	}}
+	services := Services{Memories: memory.Of(record.New(objects.New(), record.Options{}),
+		record.Session{Namespace: "default", Name: "demo", UID: "1"})}
 	run := func(step int64, tool, arguments string) string {
 		outcome := call(t, services, record.Cause{Step: step, Key: "turn/1-0"}, "memory", tool, arguments)
 		if outcome.Result == nil {

@@ -55,8 +55,8 @@ type Tool struct {
 
 // Call is a call of a built-in tool, with all that the tool may use: it is the context of the tool (CTX-01).
 type Call struct {
-	// Namespace of the Session, for which expensive work counts, and name of the Session.
-	Namespace, Session string
+	// Namespace of the Session, for which expensive work counts.
+	Namespace string
 	// Arguments are a JSON object.
 	Arguments string
 	// Now is the time of the call.

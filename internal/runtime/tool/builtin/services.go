@@ -3,6 +3,7 @@ package builtin
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
@@ -24,7 +25,7 @@ type Services struct {
 	Databases Databases
 	// Files are those of the Session.
 	Files Files
-	// Memories are those of the Session, and those that it shares.
+	// Memories are those of the Session.
 	Memories Memories
 	// Storage has the values of the Session by key.
 	Storage Storage
@@ -66,10 +67,11 @@ type Files interface {
 	Delete(ctx context.Context, cause record.Cause, path string, recursive bool) (bool, error)
 }
 
-// Memories are what tools use of memories (SVC-03).
+// Memories are what tools use of the memories of a Session (SVC-03).
 type Memories interface {
-	// Of returns the memories of a scope. The error has a *record.ExplainedError if the Session has none.
-	Of(scope memory.Scope) (*memory.Memories, error)
+	Create(ctx context.Context, cause record.Cause, now time.Time, draft memory.Draft) (*memory.Memory, error)
+	Recall(ctx context.Context, query memory.Query) (*memory.Recalled, error)
+	Forget(ctx context.Context, cause record.Cause, now time.Time, id string) (existed bool, err error)
 }
 
 // Storage is what tools use of the values of a Session (KV-01).
