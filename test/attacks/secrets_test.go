@@ -28,8 +28,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/testing/site"
 )
 
-// vault is a cluster with the Secret of a Session in each of two namespaces, and a server that is sent the values.
-type vault struct {
+// sender is a cluster with the Secret of a Session in each of two namespaces, and a server that is sent the values.
+type sender struct {
 	server, other *site.Site
 	// echo is how the server writes what it has got.
 	echo    atomic.Pointer[func(http.ResponseWriter, string)]
@@ -39,8 +39,8 @@ type vault struct {
 	stolen atomic.Int64
 }
 
-func newVault(t *testing.T) *vault {
-	v := &vault{secrets: map[string]*corev1.Secret{}}
+func newSender(t *testing.T) *sender {
+	v := &sender{secrets: map[string]*corev1.Secret{}}
 	v.server = site.New(t, func(w http.ResponseWriter, r *http.Request) {
 		var got struct{ Key string }
 		body, err := io.ReadAll(r.Body)
@@ -74,7 +74,7 @@ func newVault(t *testing.T) *vault {
 }
 
 // call is a call of an HTTP tool in a Session, with arguments that a model has written.
-func (v *vault) call(namespace, session, address, arguments string, permits ...v1alpha1.SecretArgument) executor.Call {
+func (v *sender) call(namespace, session, address, arguments string, permits ...v1alpha1.SecretArgument) executor.Call {
 	t := &v1alpha1.Tool{ObjectMeta: metav1.ObjectMeta{Name: "ask"}}
 	t.Spec = v1alpha1.ToolSpec{
 		SideEffect: v1alpha1.SideEffectPure, HTTP: &v1alpha1.HTTPTool{URL: address, SecretArguments: permits},
@@ -92,7 +92,7 @@ func (v *vault) call(namespace, session, address, arguments string, permits ...v
 }
 
 // send makes a call, and returns what the model gets to see.
-func (v *vault) send(ctx context.Context, c executor.Call) string {
+func (v *sender) send(ctx context.Context, c executor.Call) string {
 	work, err := httptool.Executor{}.Prepare(ctx, v.process, c)
 	if err != nil {
 		return refused + err.Error()
@@ -114,7 +114,7 @@ func (v *vault) send(ctx context.Context, c executor.Call) string {
 // sessionSecrets are references of a model to secrets that are not for it or not for their destination, and servers
 // that return a value to the model.
 func sessionSecrets(t *testing.T) subject {
-	v := newVault(t)
+	v := newSender(t)
 	const reference = `{"key":"secret://key"}`
 	try := func(name, namespace, session, address, arguments, want string, permits ...v1alpha1.SecretArgument) attempt {
 		return attempt{name: name, want: want, run: func(ctx context.Context) string {
