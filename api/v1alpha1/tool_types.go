@@ -320,8 +320,8 @@ type ToolSpec struct {
 	ConcurrencyClass string `json:"concurrencyClass,omitempty"`
 
 	// callsPerMinute is the number of calls of the tool that the manager starts in a minute, in all Sessions of the
-	// namespace, 1 to 100,000. A call above it does not run: the model reads when to repeat it. The manager keeps the count
-	// in memory, so that a new one begins with none. Default: no limit.
+	// namespace, 1 to 100,000. A call above it does not run: the model reads when to repeat it. The manager keeps the
+	// count in memory, so that a new one begins with none. Default: no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000

@@ -111,7 +111,8 @@ func run(ctx context.Context, o options) error {
 	if o.controllers.Launcher.Delivery, err = o.delivery(config); err != nil {
 		return err
 	}
-	defer o.startPrograms()()
+	stopPrograms := o.startPrograms()
+	defer stopPrograms()
 	if err := awayFromAPIServer(ctx, mgr, config, o); err != nil {
 		return err
 	}

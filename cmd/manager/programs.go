@@ -16,8 +16,8 @@ func runsProgram(args []string) bool { return len(args) == 2 && args[1] == runne
 
 func runProgram() int { return runner.Main(os.Stdin, os.Stdout, shell.Program, sqlite.Program) }
 
-// startPrograms sets what runs the programs of tenants, and returns what ends their processes. Scripts of hooks and calls
-// of SQL databases have places of their own: neither waits for the other.
+// startPrograms sets what runs the programs of tenants, and returns what ends their processes. Scripts of hooks and
+// calls of SQL databases have places of their own: neither waits for the other.
 func (o *options) startPrograms() (stop func()) {
 	pool := func(processes int, resource string) *runner.Pool {
 		return runner.NewPool(runner.Options{

@@ -14,9 +14,9 @@ import (
 // absence is why the Session of a sessionRef is sent nothing.
 type absence struct{ reason, message string }
 
-// pin keeps the UID of the Session that a sessionRef names in the status, for a Schedule that sends messages in the name
-// of a user: who may create a Session could otherwise delete that one, and have the messages sent to another. It returns
-// why the Session is sent nothing; nil if it is.
+// pin keeps the UID of the Session that a sessionRef names in the status, for a Schedule that sends messages in the
+// name of a user: who may create a Session could otherwise delete that one, and have the messages sent to another. It
+// returns why the Session is sent nothing; nil if it is.
 func (r *Reconciler) pin(ctx context.Context, s *v1alpha1.Schedule) (*absence, error) {
 	of, status := s.Spec.SessionRef, &s.Status
 	if s.Spec.SubmittedBy == "" || of == nil || status.ObservedGeneration != s.Generation {
@@ -38,8 +38,8 @@ func (r *Reconciler) pin(ctx context.Context, s *v1alpha1.Schedule) (*absence, e
 	return absent(s, uid), nil
 }
 
-// absent returns why a Session with the name of the sessionRef is sent nothing; nil if it is. Its UID is empty if it does
-// not exist.
+// absent returns why a Session with the name of the sessionRef is sent nothing; nil if it is. Its UID is empty if it
+// does not exist.
 func absent(s *v1alpha1.Schedule, uid types.UID) *absence {
 	name := s.Spec.SessionRef.Name
 	switch pinned := s.Status.SessionUID; {

@@ -217,8 +217,8 @@ func grantOf(secret, client *corev1.Secret) (*Grant, error) {
 	return nil, &UnusableError{Secret: client.Name, Why: why}
 }
 
-// boundTo returns an error if a connection does not let its refresh token be sent to a token endpoint: with the client of
-// another user, its address is that user's as well.
+// boundTo returns an error if a connection does not let its refresh token be sent to a token endpoint: with the client
+// of another user, its address is that user's as well.
 func boundTo(secret *corev1.Secret, endpoint string) error {
 	list, bound := secret.Annotations[v1alpha1.AnnotationTokenHosts]
 	if !bound {

@@ -30,7 +30,9 @@ func TestARequestToPublicAddressesOnlyIsPermittedNothingElse(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.begin(Request{URL: "http://public.example", Route: Route{Namespace: "team-a", Public: true}}); err == nil {
+	if _, err := c.begin(
+		Request{URL: "http://public.example", Route: Route{Namespace: "team-a", Public: true}},
+	); err == nil {
 		t.Error("a request without encryption is permitted")
 	}
 	if _, err := c.begin(Request{URL: "http://public.example", Route: Route{Namespace: "team-a"}}); err != nil {

@@ -18,11 +18,14 @@ import (
 const (
 	// MaxContentCharacters is the maximum length of the text of a memory.
 	MaxContentCharacters = 2000
-	// MaxTags is the maximum number of tags of a memory, and MaxTagCharacters the maximum length of one.
-	MaxTags, MaxTagCharacters = 10, 50
-	// MaxActive is the maximum number of active memories of a store, and MaxBytes the maximum size of all of them as they
-	// are stored. What is reached first counts.
-	MaxActive, MaxBytes = 10_000, 4 << 20
+	// MaxTags is the maximum number of tags of a memory.
+	MaxTags = 10
+	// MaxTagCharacters is the maximum length of a tag.
+	MaxTagCharacters = 50
+	// MaxActive is the maximum number of active memories of a store. What is reached first counts, it or MaxBytes.
+	MaxActive = 10_000
+	// MaxBytes is the maximum size of the active memories of a store, as they are stored.
+	MaxBytes = 4 << 20
 )
 
 // Kind is what a memory is about.

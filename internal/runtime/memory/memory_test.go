@@ -97,8 +97,10 @@ func TestMemoriesAreRanked(t *testing.T) {
 		want  string
 	}{
 		{memory.Query{Words: "DATABASE"}, "Backups of the database run at night.; The database is PostgreSQL."},
-		{memory.Query{Words: "postgresql database"},
-			"The database is PostgreSQL.; Backups of the database run at night."},
+		{
+			memory.Query{Words: "postgresql database"},
+			"The database is PostgreSQL.; Backups of the database run at night.",
+		},
 		{memory.Query{Words: "base"}, "Backups of the database run at night.; The database is PostgreSQL."},
 		{memory.Query{Words: "backup"}, "Backups of the database run at night."},
 		{memory.Query{Words: "ÄRGER"}, "Ärger mit der Datenbank: neu starten."},
@@ -267,7 +269,15 @@ func TestAnOvertakenProcessChangesNoMemory(t *testing.T) {
 	d := newDesk(t)
 	early := d.next()
 	id := d.create(memory.Draft{Content: "of a later step"})
-	if _, err := d.of.Create(t.Context(), early, d.now(), memory.Draft{Content: "late"}); !errors.Is(err, record.ErrStale) {
+	if _, err := d.of.Create(
+		t.Context(),
+		early,
+		d.now(),
+		memory.Draft{Content: "late"},
+	); !errors.Is(
+		err,
+		record.ErrStale,
+	) {
 		t.Errorf("creating: %v", err)
 	}
 	if _, err := d.of.Forget(t.Context(), early, d.now(), id); !errors.Is(err, record.ErrStale) {

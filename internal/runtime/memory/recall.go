@@ -14,12 +14,16 @@ import (
 )
 
 const (
-	// MaxQueryCharacters is the maximum length of the words of a query; only the first MaxWords different ones count.
-	MaxQueryCharacters, MaxWords = 500, 32
-	// DefaultRecalled and MaxRecalled are how many memories a recall returns by default and at most, and maxRecalledBytes
-	// their size as JSON.
-	DefaultRecalled, MaxRecalled = 10, 50
-	maxRecalledBytes             = 40 << 10
+	// MaxQueryCharacters is the maximum length of the words of a query.
+	MaxQueryCharacters = 500
+	// MaxWords is how many different words of a query count, the first ones.
+	MaxWords = 32
+	// DefaultRecalled is how many memories a recall returns by default.
+	DefaultRecalled = 10
+	// MaxRecalled is how many memories a recall returns at most.
+	MaxRecalled = 50
+	// maxRecalledBytes is the maximum size of the memories that a recall returns, as JSON.
+	maxRecalledBytes = 40 << 10
 )
 
 // Query selects memories. All that is set must be fulfilled.

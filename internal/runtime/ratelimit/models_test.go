@@ -137,7 +137,7 @@ func TestACallThatIsLargerThanTheLimitRunsAlone(t *testing.T) {
 	c := newClock()
 	l, limit := NewModels(c.Now), Limit{Tokens: 1000}
 	r := reserve(t, l, limit, 1, 5000)
-	refuse(t, l, limit, 2, 1)
+	_, _, _ = refuse(t, l, limit, 2, 1)
 	r.Settle(20)
 	reserve(t, l, limit, 2, 900)
 }

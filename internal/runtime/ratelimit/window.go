@@ -40,7 +40,8 @@ func (w *window) remove() {
 		return
 	}
 	w.sum--
-	if w.slots[n-1].amount--; w.slots[n-1].amount == 0 {
+	w.slots[n-1].amount--
+	if w.slots[n-1].amount == 0 {
 		w.slots = w.slots[:n-1]
 	}
 }

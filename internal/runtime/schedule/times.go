@@ -193,8 +193,8 @@ func (t *Times) Gap() time.Duration {
 		}
 		last = minute
 	}
-	days, any := t.dayGap()
-	if first < 0 || !any {
+	days, found := t.dayGap()
+	if first < 0 || !found {
 		return horizon
 	}
 	if days > 0 {
@@ -205,7 +205,7 @@ func (t *Times) Gap() time.Duration {
 
 // dayGap returns the smallest number of days between two days in a row that have times, 0 if there are no two, and
 // reports whether there is one.
-func (t *Times) dayGap() (shortest int64, any bool) {
+func (t *Times) dayGap() (shortest int64, found bool) {
 	last := int64(-1)
 	day := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 	// The first day of the next cycle follows the last one of this.

@@ -23,7 +23,8 @@ func TestReferencesAreFilledInWhereTheToolPermitsThemOnly(t *testing.T) {
 		"a part of a text": {`{"k":"Bearer secret://a"}`, []string{"/k"}, `{"k":"Bearer secret://a"}`},
 		"another scheme":   {`{"k":"Secret://a"}`, []string{"/k"}, `{"k":"Secret://a"}`},
 		"a nested member": {
-			`{"x":{"k":"secret://a"},"k":{"k":"secret://a"}}`, []string{"/x/k"},
+			`{"x":{"k":"secret://a"},"k":{"k":"secret://a"}}`,
+			[]string{"/x/k"},
 			`{"x":{"k":"value-of-a"},"k":{"k":"secret://a"}}`,
 		},
 		"an element":      {`{"x":["secret://a","secret://a"]}`, []string{"/x/1"}, `{"x":["secret://a","value-of-a"]}`},

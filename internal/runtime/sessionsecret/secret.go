@@ -16,11 +16,15 @@ import (
 const (
 	// MaxNameBytes is the maximum length of the name of a secret.
 	MaxNameBytes = 63
-	// MinValueBytes and MaxValueBytes bound a value. A shorter one could not be removed from responses: it occurs in any
+	// MinValueBytes is the minimum length of a value. A shorter one could not be removed from responses: it occurs in any
 	// text.
-	MinValueBytes, MaxValueBytes = 4, 16 << 10
-	// MaxNames is the maximum number of secrets of a Session, and MaxBytes that of the bytes of their values.
-	MaxNames, MaxBytes = 64, 512 << 10
+	MinValueBytes = 4
+	// MaxValueBytes is the maximum length of a value.
+	MaxValueBytes = 16 << 10
+	// MaxNames is the maximum number of secrets of a Session.
+	MaxNames = 64
+	// MaxBytes is the maximum number of bytes of the values of a Session.
+	MaxBytes = 512 << 10
 	// maxEntryBytes is the maximum size of the annotation of a secret.
 	maxEntryBytes = 4 << 10
 )

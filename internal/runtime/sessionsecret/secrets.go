@@ -134,8 +134,8 @@ func old(x *record.Index, all map[string]secret) []string {
 	return keys
 }
 
-const nameRule = "a name has 1 to 63 characters of a-z, 0-9, '.', '_' and '-', and begins and ends with a letter or a " +
-	"digit"
+const nameRule = "a name has 1 to 63 characters of a-z, 0-9, '.', '_' and '-', and begins and ends with a letter or " +
+	"a digit"
 
 // Values returns the values of secrets for a request to a URL, by name, or why one of them is not sent there.
 func (s *Secrets) Values(

@@ -154,7 +154,8 @@ func TestASecretIsThatOfItsSessionOnly(t *testing.T) {
 	w := newWorld()
 	w.set("key", "id000001", "api.example.com", "the-value")
 	for _, other := range []record.Session{
-		{Namespace: "other", Name: "demo", UID: "uid-1"}, {Namespace: "team", Name: "demo", UID: "uid-2"},
+		{Namespace: "other", Name: "demo", UID: "uid-1"},
+		{Namespace: "team", Name: "demo", UID: "uid-2"},
 		{Namespace: "team", Name: "other", UID: "uid-1"},
 	} {
 		u, err := url.Parse(api)

@@ -36,8 +36,8 @@ type ToolSpecApplyConfiguration struct {
 	// concurrencyClass makes calls of Tools of the same class, within one step, run one after another.
 	ConcurrencyClass *string `json:"concurrencyClass,omitempty"`
 	// callsPerMinute is the number of calls of the tool that the manager starts in a minute, in all Sessions of the
-	// namespace, 1 to 100,000. A call above it does not run: the model reads when to repeat it. The manager keeps the count
-	// in memory, so that a new one begins with none. Default: no limit.
+	// namespace, 1 to 100,000. A call above it does not run: the model reads when to repeat it. The manager keeps the
+	// count in memory, so that a new one begins with none. Default: no limit.
 	CallsPerMinute *int32 `json:"callsPerMinute,omitempty"`
 	// job runs the tool as a Job.
 	Job *JobToolApplyConfiguration `json:"job,omitempty"`

@@ -117,11 +117,13 @@ type lossy struct {
 	left int
 }
 
+// WriteIndex implements record.Objects.
 func (l *lossy) WriteIndex(ctx context.Context, scope record.Scope, index record.Stored) error {
 	err := l.Objects.WriteIndex(ctx, scope, index)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.left--; err == nil && l.left == 0 {
+	l.left--
+	if err == nil && l.left == 0 {
 		return errLost
 	}
 	return err
@@ -145,7 +147,7 @@ func once(t *testing.T, objects record.Objects, _ *memory.Memories) {
 	}
 }
 
-func concurrent(t *testing.T, objects record.Objects, of *memory.Memories) {
+func concurrent(t *testing.T, _ record.Objects, of *memory.Memories) {
 	const writers = 12
 	var all sync.WaitGroup
 	for n := range writers {

@@ -33,7 +33,11 @@ func TestTheToolsForMemories(t *testing.T) {
 	}
 	want := `{"memories":[{"id":"` + id + `","kind":"preference","content":"Köln <1> is the city.","tags":["city"],` +
 		`"created_at":"` + noon.UTC().Format("2006-01-02T15:04:05Z") + `"}],"matches":1,"active":1}`
-	if got := run(3, "recall_memories", `{"query": "köln", "kind": "preference", "tags": ["CITY"], "limit": 1}`); got != want {
+	if got := run(
+		3,
+		"recall_memories",
+		`{"query": "köln", "kind": "preference", "tags": ["CITY"], "limit": 1}`,
+	); got != want {
 		t.Errorf("recalled is %s, want %s", got, want)
 	}
 	for n, want := range []string{`{"existed":true}`, `{"existed":false}`} {

@@ -31,7 +31,10 @@ func call(t *testing.T, services Services, cause record.Cause, capability, name,
 // Rules: CTX-01.
 func TestAMissingServiceIsNamed(t *testing.T) {
 	missing := map[string]string{
-		"background_tasks": "background tasks", "memory": "memory", "session_file_system": "files", "session_schedule": "schedules",
+		"background_tasks":     "background tasks",
+		"memory":               "memory",
+		"session_file_system":  "files",
+		"session_schedule":     "schedules",
 		"session_sql_database": "databases",
 		"session_storage":      "storage",
 		"session_title":        "title that can be set",

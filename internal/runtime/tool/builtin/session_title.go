@@ -43,7 +43,8 @@ var titleTools = []Tool{{
 
 func setTitle(ctx context.Context, _ Call, of Title, arguments struct {
 	Title string `json:"title"`
-}) (any, error) {
+},
+) (any, error) {
 	text := title.Of(arguments.Title)
 	if text == "" {
 		return nil, Errorf("The title has no printable characters.")
