@@ -210,7 +210,7 @@ func stripSession(object any) (any, error) {
 // stripSchedule drops the message and the template of a Schedule: they are read live at a tick.
 func stripSchedule(object any) (any, error) {
 	if s, ok := object.(*v1alpha1.Schedule); ok {
-		s.Spec.Turn, s.Spec.SubmittedBy = v1alpha1.ScheduledTurn{}, ""
+		s.Spec.Turn = v1alpha1.ScheduledTurn{}
 		if s.Spec.SessionTemplate != nil {
 			s.Spec.SessionTemplate = &v1alpha1.SessionTemplate{}
 		}

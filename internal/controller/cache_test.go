@@ -121,6 +121,21 @@ func TestASessionIsKeptWithTheHintThatIsRead(t *testing.T) {
 	}
 }
 
+// The Session of a Schedule is pinned for the user in submittedBy: without it in the cache, it would be for no user.
+// Rules: SCHED-04.
+func TestAScheduleIsKeptWithItsUserAndWithoutItsMessage(t *testing.T) {
+	got, err := stripSchedule(&v1alpha1.Schedule{Spec: v1alpha1.ScheduleSpec{
+		Schedule: "@daily", SubmittedBy: "ann", Turn: v1alpha1.ScheduledTurn{Input: "Report."},
+		SessionTemplate: &v1alpha1.SessionTemplate{Title: "Reports"},
+	}})
+	want := &v1alpha1.Schedule{Spec: v1alpha1.ScheduleSpec{
+		Schedule: "@daily", SubmittedBy: "ann", SessionTemplate: &v1alpha1.SessionTemplate{},
+	}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("it is kept as %+v, %v", got, err)
+	}
+}
+
 func TestASessionIsKeptWithoutTheHooksAtItsEnd(t *testing.T) {
 	session := &v1alpha1.Session{Status: v1alpha1.SessionStatus{Hooks: &v1alpha1.SessionHooks{
 		End: []v1alpha1.PinnedHook{{ID: "session:bye", Hook: v1alpha1.Hook{Bash: &v1alpha1.BashHook{Command: "true"}}}},
