@@ -200,7 +200,7 @@ type ScheduleSpec struct {
 	// submittedBy is the user whose messages these are. It must be the name of the user who creates the Schedule or
 	// changes its spec, unless the change is that suspend becomes true. The Turns have it: the four-eyes policy for
 	// approvals requires it. With it, the Session of a sessionRef is the one that had the name when the spec was changed:
-	// ticks wait if another Session is created under the name, until the spec is changed again.
+	// ticks wait if another Session is created under the name, until the spec is changed again, other than in suspend.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -253,12 +253,16 @@ type ScheduleStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Active []ActiveTick `json:"active,omitempty"`
-	// sessionUID is the UID of the Session that sessionRef named when the spec was last changed, of a Schedule with
-	// submittedBy: no other Session is sent its messages.
+	// sessionUID is the UID of the Session that sessionRef named when the spec was last changed otherwise than by suspend,
+	// of a Schedule with submittedBy: no other Session is sent its messages.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Type=string
 	SessionUID types.UID `json:"sessionUID,omitempty"`
+	// sessionSpec is the hexadecimal SHA-256 of the spec without suspend that sessionUID belongs to.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	SessionSpec string `json:"sessionSpec,omitempty"`
 }
 
 // Schedule creates Turns at the times of a cron expression, or one Turn at a time.

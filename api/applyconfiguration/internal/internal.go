@@ -1763,6 +1763,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: observedGeneration
       type:
         scalar: numeric
+    - name: sessionSpec
+      type:
+        scalar: string
     - name: sessionUID
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID

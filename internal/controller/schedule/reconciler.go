@@ -164,7 +164,7 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) error {
 	next := s.next
 	s.verdict = schedule.Decide(next, s.now)
 	v := &s.verdict
-	missing, err := r.pin(ctx, next)
+	missing, err := r.pin(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (r *Reconciler) decide(ctx context.Context, s *scope) error {
 			*v = schedule.Decide(next, s.now)
 		}
 	}
-	if missing != nil && v.Reason == v1alpha1.ReasonReady {
+	if missing != nil && missing.shown(next, v.Reason) {
 		v.Reason, v.Message = missing.reason, missing.message
 	}
 	next.Status.ObservedGeneration = next.Generation
@@ -200,7 +200,7 @@ func failing(s *v1alpha1.Schedule) bool {
 	for _, c := range s.Status.Conditions {
 		if c.Type == v1alpha1.ConditionReady &&
 			(c.Reason == v1alpha1.ReasonStartFailing || c.Reason == v1alpha1.ReasonNameTaken) {
-			return slices.ContainsFunc(s.Status.Active, func(a v1alpha1.ActiveTick) bool { return a.UID == "" })
+			return !schedule.Suspended(s) && schedule.Pending(s)
 		}
 	}
 	return false

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -396,84 +395,4 @@ func TestAJumpOfTheClockIsNoticed(t *testing.T) {
 			t.Errorf("a jump by %s is not noticed", by)
 		}
 	}
-}
-
-// Who may create Sessions does not receive the messages of a user by deleting the Session that the user has named.
-// Rules: SCHED-04.
-func TestASessionThatIsCreatedAgainIsSentNothingInTheNameOfAUser(t *testing.T) {
-	anns := func(spec *v1alpha1.ScheduleSpec) { spec.SubmittedBy = "ann" }
-	again := func(b *bench) {
-		b.t.Helper()
-		other := session()
-		other.UID = "another"
-		if err := errors.Join(b.live.Delete(b.t.Context(), session()), b.live.Create(b.t.Context(), other)); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	minutes := func(b *bench, n int) {
-		for range n {
-			b.now = b.now.Add(time.Minute)
-			b.pass()
-			b.pass()
-			b.end(metav1.ConditionTrue)
-		}
-	}
-	t.Run("between ticks", func(t *testing.T) {
-		b := newBench(t, nightly(anns), session())
-		minutes(b, 1)
-		again(b)
-		minutes(b, 2)
-		if reason, message := b.ready(); len(b.created) != 1 || reason != v1alpha1.ReasonSessionReplaced ||
-			!strings.Contains(message, "ann") {
-			t.Fatalf("%d Turns, %s: %s", len(b.created), reason, message)
-		}
-		b.change(func(s *v1alpha1.Schedule) { s.Spec.TimeZone = "Europe/Berlin" })
-		minutes(b, 1)
-		if reason, message := b.ready(); len(b.created) != 2 || reason != v1alpha1.ReasonReady {
-			t.Errorf("after a change of the spec there are %d Turns, %s: %s", len(b.created), reason, message)
-		}
-	})
-	t.Run("before the first tick", func(t *testing.T) {
-		b := newBench(t, nightly(anns), session())
-		b.pass()
-		again(b)
-		minutes(b, 2)
-		if len(b.created) != 0 {
-			t.Errorf("%d Turns", len(b.created))
-		}
-	})
-	t.Run("between the write of a tick and its Turn", func(t *testing.T) {
-		b := newBench(t, nightly(anns), session())
-		b.pass()
-		b.now = began.Add(30 * time.Second)
-		b.before = func(string) {
-			b.before = nil
-			again(b)
-		}
-		b.pass()
-		b.pass()
-		if reason, _ := b.ready(); len(b.created) != 0 || reason != v1alpha1.ReasonSessionReplaced {
-			t.Errorf("%d Turns, %s", len(b.created), reason)
-		}
-	})
-	t.Run("of a model", func(t *testing.T) {
-		s := nightly(anns)
-		s.OwnerReferences = []metav1.OwnerReference{{
-			APIVersion: "capstan.dev/v1alpha1", Kind: "Session", Name: "demo", UID: "former", Controller: ptr.To(true),
-		}}
-		b := newBench(t, s, session())
-		minutes(b, 2)
-		if len(b.created) != 0 {
-			t.Errorf("%d Turns", len(b.created))
-		}
-	})
-	t.Run("without a user", func(t *testing.T) {
-		b := newBench(t, nightly(), session())
-		minutes(b, 1)
-		again(b)
-		minutes(b, 1)
-		if len(b.created) != 2 || b.schedule().Status.SessionUID != "" {
-			t.Errorf("%d Turns, %+v", len(b.created), b.schedule().Status)
-		}
-	})
 }

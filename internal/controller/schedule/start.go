@@ -3,7 +3,6 @@ package schedule
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,9 +32,10 @@ func (r *Reconciler) replace(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// start creates the missing objects of active ticks, and records the UIDs of their Turns.
+// start creates the missing objects of active ticks, and records the UIDs of their Turns. Those of a Schedule that is
+// suspended wait.
 func (r *Reconciler) start(ctx context.Context, s *scope) error {
-	if !slices.ContainsFunc(s.next.Status.Active, func(a v1alpha1.ActiveTick) bool { return a.UID == "" }) {
+	if !schedule.Pending(s.next) || schedule.Suspended(s.next) {
 		return nil
 	}
 	whole, err := r.whole(ctx, s)

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,7 @@ func Decide(s *v1alpha1.Schedule, now time.Time) Verdict {
 			Reason: v1alpha1.ReasonInvalidSchedule, Stalled: true,
 			Message: "The schedule cannot be read: " + err.Error() + ". Correct it.",
 		}
-	case suspended(s):
+	case Suspended(s):
 		return Verdict{Reason: v1alpha1.ReasonSuspended, Message: suspendedMessage}
 	}
 	latest := now
@@ -58,7 +59,13 @@ func Decide(s *v1alpha1.Schedule, now time.Time) Verdict {
 
 const suspendedMessage = "The Schedule is suspended and creates no Turns. Set spec.suspend to false to continue."
 
-func suspended(s *v1alpha1.Schedule) bool { return s.Spec.Suspend != nil && *s.Spec.Suspend }
+// Suspended reports whether a Schedule creates no Turns for now.
+func Suspended(s *v1alpha1.Schedule) bool { return s.Spec.Suspend != nil && *s.Spec.Suspend }
+
+// Pending reports whether the Turn of an active tick is still to be created.
+func Pending(s *v1alpha1.Schedule) bool {
+	return slices.ContainsFunc(s.Status.Active, func(a v1alpha1.ActiveTick) bool { return a.UID == "" })
+}
 
 // earliest returns the time after which a tick may be due: no tick is created again, none from before the Schedule, and
 // none that is later than its deadline.
@@ -79,6 +86,8 @@ func earliest(s *v1alpha1.Schedule, now time.Time) time.Time {
 func once(s *v1alpha1.Schedule, now time.Time) Verdict {
 	at := s.Spec.At.UTC()
 	switch {
+	case Suspended(s) && Pending(s):
+		return Verdict{Reason: v1alpha1.ReasonSuspended, Message: suspendedMessage}
 	case s.Status.LastScheduleTime != nil:
 		return Verdict{Reason: v1alpha1.ReasonCompleted, Message: "The Turn of the Schedule was created."}
 	case at.Before(s.CreationTimestamp.Time):
@@ -86,7 +95,7 @@ func once(s *v1alpha1.Schedule, now time.Time) Verdict {
 			Reason:  v1alpha1.ReasonCompleted,
 			Message: "The time of the Schedule had passed when it was created: it creates no Turn.",
 		}
-	case suspended(s):
+	case Suspended(s):
 		return Verdict{Reason: v1alpha1.ReasonSuspended, Message: suspendedMessage}
 	case at.After(now):
 		return Verdict{Next: at, Reason: v1alpha1.ReasonReady, Message: "A Turn is created at the time of the Schedule."}

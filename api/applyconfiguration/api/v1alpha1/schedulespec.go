@@ -47,7 +47,7 @@ type ScheduleSpecApplyConfiguration struct {
 	// submittedBy is the user whose messages these are. It must be the name of the user who creates the Schedule or
 	// changes its spec, unless the change is that suspend becomes true. The Turns have it: the four-eyes policy for
 	// approvals requires it. With it, the Session of a sessionRef is the one that had the name when the spec was changed:
-	// ticks wait if another Session is created under the name, until the spec is changed again.
+	// ticks wait if another Session is created under the name, until the spec is changed again, other than in suspend.
 	SubmittedBy *string `json:"submittedBy,omitempty"`
 }
 

@@ -28,9 +28,11 @@ type ScheduleStatusApplyConfiguration struct {
 	Ticks *int64 `json:"ticks,omitempty"`
 	// active are the ticks whose Turns have not ended, in their order.
 	Active []ActiveTickApplyConfiguration `json:"active,omitempty"`
-	// sessionUID is the UID of the Session that sessionRef named when the spec was last changed, of a Schedule with
-	// submittedBy: no other Session is sent its messages.
+	// sessionUID is the UID of the Session that sessionRef named when the spec was last changed otherwise than by suspend,
+	// of a Schedule with submittedBy: no other Session is sent its messages.
 	SessionUID *types.UID `json:"sessionUID,omitempty"`
+	// sessionSpec is the hexadecimal SHA-256 of the spec without suspend that sessionUID belongs to.
+	SessionSpec *string `json:"sessionSpec,omitempty"`
 }
 
 // ScheduleStatusApplyConfiguration constructs a declarative configuration of the ScheduleStatus type for use with
@@ -102,5 +104,13 @@ func (b *ScheduleStatusApplyConfiguration) WithActive(values ...*ActiveTickApply
 // If called multiple times, the SessionUID field is set to the value of the last call.
 func (b *ScheduleStatusApplyConfiguration) WithSessionUID(value types.UID) *ScheduleStatusApplyConfiguration {
 	b.SessionUID = &value
+	return b
+}
+
+// WithSessionSpec sets the SessionSpec field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SessionSpec field is set to the value of the last call.
+func (b *ScheduleStatusApplyConfiguration) WithSessionSpec(value string) *ScheduleStatusApplyConfiguration {
+	b.SessionSpec = &value
 	return b
 }
