@@ -186,7 +186,10 @@ func writeSecret(ctx context.Context, c *access.Cluster, secret *corev1.Secret) 
 	err := c.Create(ctx, secret.DeepCopy())
 	if apierrors.IsAlreadyExists(err) {
 		patch, encoding := json.Marshal(map[string]any{
-			"metadata": map[string]any{"labels": secret.Labels, "annotations": secret.Annotations}, "data": secret.Data,
+			"metadata": map[string]any{
+				"labels": secret.Labels, "annotations": secret.Annotations, "ownerReferences": secret.OwnerReferences,
+			},
+			"data": secret.Data,
 		})
 		if encoding != nil {
 			return fmt.Errorf("encoding the secret: %w", encoding)

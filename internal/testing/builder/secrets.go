@@ -24,6 +24,9 @@ func SessionSecrets(
 			Annotations: map[string]string{
 				v1alpha1.AnnotationSecretsSession: session, v1alpha1.AnnotationAllowedHosts: "",
 			},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha1.GroupVersion.String(), Kind: "Session", Name: session, UID: uid,
+			}},
 		},
 		Data: map[string][]byte{},
 	}
