@@ -155,7 +155,7 @@ var _ = Describe("The role", func() {
 
 	It("the cluster role view permits reading configuration, and no conversations", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-aggregate-to-view")
-		conversations := []string{"turns", "toolresults", "journalentries", "records", "schedules"}
+		conversations := []string{"sessions", "turns", "toolresults", "journalentries", "records", "schedules"}
 		for kind, request := range reads.requests(ctx, user) {
 			By(kind)
 			if slices.Contains(conversations, kind) {
