@@ -96,6 +96,7 @@ func (a *acting) own(call v1alpha1.ToolCall, run *invocation.Attempt) func(conte
 		Call:         call,
 		Arguments:    a.step.Plan(call.ID).Arguments,
 		Definition:   a.config.Tools.Planned(call),
+		HideSecrets:  a.config.Tools.PermitSecrets(),
 		Network:      a.config.Effective.Network,
 		InitialFiles: step.InitialFiles(a.config),
 		KeepsOutput:  a.loop.Steps.KeepsOutputs(a.config),

@@ -80,6 +80,8 @@ type Call struct {
 	Arguments string
 	// Definition that the call was planned with; nil when it was changed since, or is gone.
 	Definition *definition.Definition
+	// HideSecrets reports whether a tool of the Turn may be sent secrets of the Session.
+	HideSecrets bool
 	// Network is the list of destinations that the call may reach.
 	Network config.NetworkAccess
 	// InitialFiles reads the files that the Session begins with; nil if it begins without files.

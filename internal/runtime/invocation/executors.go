@@ -79,6 +79,7 @@ func (run *Runner) prepare(
 		Call:        c.Call,
 		Arguments:   c.Arguments,
 		Definition:  c.Definition,
+		HideSecrets: c.HideSecrets,
 		Network:     c.Network,
 		Files:       run.Files(t, c.InitialFiles),
 		Asks:        turnstate.Waits(t),

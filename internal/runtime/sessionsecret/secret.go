@@ -89,6 +89,21 @@ func unusable(s *corev1.Secret, of record.Session) string {
 	}
 }
 
+// toHide returns the values of a Secret that may have been sent, whatever makes them unusable now. It is bounded, and
+// has nothing of a Secret with more keys than a Session can have secrets, which no call uses.
+func toHide(s *corev1.Secret) []string {
+	if len(s.Data) > MaxNames {
+		return nil
+	}
+	var values []string
+	for _, value := range s.Data {
+		if len(value) >= MinValueBytes && len(value) <= MaxValueBytes {
+			values = append(values, string(value))
+		}
+	}
+	return values
+}
+
 // parse returns the secrets of a Secret, by name. Keys that cannot be names are left out.
 func parse(s *corev1.Secret) map[string]secret {
 	all := make(map[string]secret, len(s.Data))

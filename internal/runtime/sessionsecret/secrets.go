@@ -34,19 +34,45 @@ func Of(read credential.Reader, store record.Store, of record.Session) *Secrets 
 	return &Secrets{read: read, store: store, of: of}
 }
 
-// all returns the secrets of the Session, without those that were deleted, or why they cannot be used.
-func (s *Secrets) all(ctx context.Context) (all map[string]secret, problem string, err error) {
+// Known is what one read has returned of the secrets of a Session.
+type Known struct {
+	of *Secrets
+	// all are those that exist, by name, the deleted ones as well, and problem is why none can be used; empty if they can.
+	all     map[string]secret
+	problem string
+	hidden  []string
+}
+
+// Read reads the secrets of the Session, once.
+func (s *Secrets) Read(ctx context.Context) (*Known, error) {
+	k := &Known{of: s}
 	found, err := s.read(ctx, s.of.Namespace, Name(s.of.UID))
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, "", nil
+		return k, nil
 	case err != nil:
-		return nil, "", fmt.Errorf("reading the secrets of the Session: %w", err)
+		return nil, fmt.Errorf("reading the secrets of the Session: %w", err)
 	}
+	k.hidden = toHide(found)
 	if why := unusable(found, s.of); why != "" {
-		return nil, fmt.Sprintf("Secret %s %s", Name(s.of.UID), why), nil
+		k.problem = fmt.Sprintf("Secret %s %s", Name(s.of.UID), why)
+		return k, nil
 	}
-	return parse(found), "", nil
+	k.all = parse(found)
+	return k, nil
+}
+
+// Hidden returns all values, in no order: of deleted secrets as well, of those for other hosts, and of those that cannot
+// be used any more. A server may have got any of them in an earlier call.
+func (k *Known) Hidden() []string { return k.hidden }
+
+// all returns the secrets of the Session, with those that were deleted, or why they cannot be used.
+func (s *Secrets) all(ctx context.Context) (all map[string]secret, problem string, err error) {
+	k, err := s.Read(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	return k.all, k.problem, nil
 }
 
 // Names returns the names of all secrets, sorted. The error has a *record.ExplainedError if the manager cannot read
@@ -138,16 +164,16 @@ const nameRule = "a name has 1 to 63 characters of a-z, 0-9, '.', '_' and '-', a
 	"a digit"
 
 // Values returns the values of secrets for a request to a URL, by name, or why one of them is not sent there.
-func (s *Secrets) Values(
+func (k *Known) Values(
 	ctx context.Context, names []string, to *url.URL,
 ) (values map[string]string, why string, err error) {
-	all, problem, err := s.all(ctx)
-	if err != nil || problem != "" {
-		return nil, problem, err
+	if k.problem != "" {
+		return nil, k.problem, nil
 	}
+	s := k.of
 	values = map[string]string{}
 	for _, name := range names {
-		one, exists := all[name]
+		one, exists := k.all[name]
 		switch {
 		case !ValidName(name):
 			return nil, fmt.Sprintf("%.80q is not a reference to a secret: %s", Scheme+name, nameRule), nil

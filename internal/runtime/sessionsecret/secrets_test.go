@@ -75,7 +75,11 @@ func (w *world) value(t *testing.T, name, to string) (value, why string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, why, err := w.of(demo).Values(t.Context(), []string{name}, u)
+	known, err := w.of(demo).Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, why, err := known.Values(t.Context(), []string{name}, u)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,9 +166,16 @@ func TestASecretIsThatOfItsSessionOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		values, why, err := w.of(other).Values(t.Context(), []string{"key"}, u)
+		known, err := w.of(other).Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		values, why, err := known.Values(t.Context(), []string{"key"}, u)
 		if err != nil || why == "" || len(values) > 0 {
 			t.Errorf("%v: %v, %q, %v", other, values, why, err)
+		}
+		if other.UID != demo.UID && len(known.Hidden()) > 0 {
+			t.Errorf("%v has the values of another Session", other)
 		}
 	}
 }
@@ -229,4 +240,38 @@ func TestSecretsThatCannotBeReadAreExplained(t *testing.T) {
 	if name := sessionsecret.Name(types.UID("u")); name != "session-secrets-u" {
 		t.Error(name)
 	}
+}
+
+// A server may have got a value before the secret became unusable.
+//
+// Rules: KV-02.
+func TestAllValuesOfASessionAreHidden(t *testing.T) {
+	w := newWorld()
+	w.set("key", "id000001", "api.example.com", "the-value")
+	w.set("elsewhere", "id000002", "other.example.com", "another-value")
+	w.set("short", "id000003", "", "abc")
+	w.set("long", "id000004", "", strings.Repeat("x", sessionsecret.MaxValueBytes+1))
+	step := record.Cause{Step: 1, Key: "turn/1"}
+	if _, err := w.of(demo).Delete(t.Context(), step, "key"); err != nil {
+		t.Fatal(err)
+	}
+	hidden := func(want ...string) {
+		t.Helper()
+		known, err := w.of(demo).Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.Sorted(slices.Values(known.Hidden()))
+		if !slices.Equal(got, want) {
+			t.Errorf("it hides %q, want %q", got, want)
+		}
+	}
+	hidden("another-value", "the-value")
+	w.secret.Labels = nil
+	delete(w.secret.Annotations, v1alpha1.AnnotationSecretPrefix+"elsewhere")
+	hidden("another-value", "the-value")
+	for i := range sessionsecret.MaxNames {
+		w.set(fmt.Sprint("n", i), "id000001", "", "value")
+	}
+	hidden()
 }

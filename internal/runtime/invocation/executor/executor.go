@@ -111,6 +111,8 @@ type Call struct {
 	Arguments string
 	// Definition that the call was planned with; nil when it was changed since, or is gone.
 	Definition *definition.Definition
+	// HideSecrets reports whether a tool of the Session may be sent its secrets, so that any result may have one.
+	HideSecrets bool
 	// Network is the list of destinations that the call may reach.
 	Network config.NetworkAccess
 	// Files are those of the Session; nil where no process stores any.

@@ -20,20 +20,52 @@ const maxFilled = 512 << 10
 
 // Filled is what is sent of the arguments of a call. It is not shown to anyone else.
 type Filled struct {
-	// Arguments with the values of secrets in the place of the references to them, and Hidden these values.
+	// Arguments with the values of secrets in the place of the references to them.
 	Arguments string
-	Hidden    []string
+	// Carries reports whether the arguments have a value, which is for the host of the request alone.
+	Carries bool
+	// Hidden are the values that the result must not show: all of the Session. A server may return one that an earlier
+	// call has sent.
+	Hidden []string
 }
 
 // Fill replaces the references to secrets of the Session in the arguments of a call whose definition permits them, for
-// a request to a URL (KV-02). The outcome is that of a call which cannot be sent; nil if it can.
+// a request to a URL (KV-02). The outcome is that of a call which cannot be sent; nil if it can. It reads the secrets
+// at most once, and not if no tool of the Session permits a reference.
 func (p Process) Fill(ctx context.Context, c Call, to string) (Filled, *tool.Outcome, error) {
 	filled := Filled{Arguments: c.Arguments}
+	// Arguments that are not JSON have no references. They are refused, or sent as they are.
 	references, err := sessionsecret.References(c.Arguments, c.Definition.SecretArguments())
-	if err != nil || len(references) == 0 {
-		// Arguments that are not JSON have no references. They are refused, or sent as they are.
+	if err != nil {
+		references = nil
+	}
+	if len(references) == 0 && !c.HideSecrets {
 		return filled, nil, nil
 	}
+	of := record.Session{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID}
+	known, err := sessionsecret.Of(p.Secrets, p.Records, of).Read(ctx)
+	switch {
+	case apierrors.IsForbidden(err) && len(references) == 0:
+		// The manager sends no values in this namespace, and the call needs none.
+		return filled, nil, nil
+	case apierrors.IsForbidden(err):
+		refused := httpcall.NotSent(c.Call, v1alpha1.ToolCallReasonSecretUnusable,
+			credential.MayNotRead(p.Account, of.Namespace, "Secret", sessionsecret.Name(of.UID)))
+		return filled, &refused, nil
+	case err != nil:
+		return filled, nil, fmt.Errorf("filling in the secrets of call %s: %w", c.Call.ID, err)
+	}
+	filled.Hidden = known.Hidden()
+	if len(references) == 0 {
+		return filled, nil, nil
+	}
+	return fill(ctx, c, filled, references, known, to)
+}
+
+// fill replaces references by values that were read.
+func fill(
+	ctx context.Context, c Call, filled Filled, references []sessionsecret.Reference, known *sessionsecret.Known, to string,
+) (Filled, *tool.Outcome, error) {
 	refuse := func(reason, why string) (Filled, *tool.Outcome, error) {
 		refused := httpcall.NotSent(c.Call, reason, why)
 		return filled, &refused, nil
@@ -42,28 +74,21 @@ func (p Process) Fill(ctx context.Context, c Call, to string) (Filled, *tool.Out
 	if err != nil {
 		return refuse(v1alpha1.ToolCallReasonSecretUnusable, "its url is invalid")
 	}
-	of := record.Session{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID}
 	var names []string
 	for _, r := range references {
 		names = append(names, r.Name)
 	}
-	values, why, err := sessionsecret.Of(p.Secrets, p.Records, of).Values(ctx, names, u)
+	values, why, err := known.Values(ctx, names, u)
 	switch {
-	case apierrors.IsForbidden(err):
-		return refuse(v1alpha1.ToolCallReasonSecretUnusable,
-			credential.MayNotRead(p.Account, of.Namespace, "Secret", sessionsecret.Name(of.UID)))
 	case err != nil:
 		return filled, nil, fmt.Errorf("filling in the secrets of call %s: %w", c.Call.ID, err)
 	case why != "":
 		return refuse(v1alpha1.ToolCallReasonSecretUnusable, why)
 	}
-	filled.Arguments, err = sessionsecret.Replace(c.Arguments, references, values, maxFilled)
+	arguments, err := sessionsecret.Replace(c.Arguments, references, values, maxFilled)
 	if err != nil {
-		filled.Arguments = c.Arguments
 		return refuse(v1alpha1.ToolCallReasonArgumentsTooLarge, err.Error())
 	}
-	for _, value := range values {
-		filled.Hidden = append(filled.Hidden, value)
-	}
+	filled.Arguments, filled.Carries = arguments, true
 	return filled, nil, nil
 }

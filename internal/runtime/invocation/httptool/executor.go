@@ -50,6 +50,7 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		Tool:        spec,
 		Arguments:   filled.Arguments,
 		Hidden:      filled.Hidden,
+		Confined:    filled.Carries,
 		TraceParent: c.TraceParent,
 		Secrets:     secrets,
 		Namespace:   c.Session.Namespace,
@@ -58,7 +59,7 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		KeepsOutput: c.KeepsOutput,
 	})
 	if refused == nil && spec.HTTP.Payment != nil && p.Payments != nil {
-		return pay(ctx, p, c, spec.HTTP.Payment, request)
+		return pay(ctx, p, c, spec.HTTP.Payment, request, filled.Hidden)
 	}
 	return executor.Work{
 		Refused:   refused,

@@ -67,6 +67,7 @@ func policyOf(spec *v1alpha1.HTTPPayment) (payment.Policy, error) {
 // becomes of it.
 func pay(
 	ctx context.Context, p executor.Process, c executor.Call, spec *v1alpha1.HTTPPayment, request egress.Request,
+	hidden []string,
 ) (executor.Work, error) {
 	r, err := paid(c, spec, request)
 	if err != nil {
@@ -86,7 +87,7 @@ func pay(
 			if result.Attempt == nil {
 				result.Attempt = before
 			}
-			outcome, defect := ended(c, request, result, err)
+			outcome, defect := ended(c, request, hidden, result, err)
 			outcome.Payment = result.Attempt.Event()
 			return outcome, defect
 		},
@@ -95,7 +96,7 @@ func pay(
 
 // ended is the outcome of a call that may have been paid for.
 func ended(
-	c executor.Call, request egress.Request, result payment.Result, err error,
+	c executor.Call, request egress.Request, values []string, result payment.Result, err error,
 ) (outcome tool.Outcome, defect error) {
 	var (
 		refusal *payment.Refusal
@@ -115,7 +116,7 @@ func ended(
 	for _, text := range result.Hidden {
 		hidden.Secret.Add(x402.HeaderSignature, text)
 	}
-	return httpcall.Ended(c.Call, hidden, result.Response, err), nil
+	return httpcall.Ended(c.Call, hidden, result.Response, err, values...), nil
 }
 
 // missingWallet returns the wallet of a Tool if it is missing.

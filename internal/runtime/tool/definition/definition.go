@@ -241,6 +241,11 @@ func (s Set) Find(name string) *Definition {
 	return nil
 }
 
+// PermitSecrets reports whether a tool may be sent secrets of the Session.
+func (s Set) PermitSecrets() bool {
+	return slices.ContainsFunc(s, func(d *Definition) bool { return len(d.SecretArguments()) > 0 })
+}
+
 // Planned returns the definition that a call was planned with; nil if it is gone or was changed.
 func (s Set) Planned(call v1alpha1.ToolCall) *Definition {
 	name := call.Name

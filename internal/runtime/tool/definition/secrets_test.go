@@ -39,6 +39,13 @@ func TestTheArgumentsThatMayBeSecretAreAPartOfTheDigest(t *testing.T) {
 	if got := Of(job).SecretArguments(); len(got) > 0 {
 		t.Errorf("a Job may have secrets in %q", got)
 	}
+	for want, set := range map[bool]Set{
+		false: {ofTool(), Of(job), ofServer()}, true: {ofTool(), ofServer("/a")},
+	} {
+		if set.PermitSecrets() != want {
+			t.Errorf("of %d tools, one permits secrets: %t", len(set), !want)
+		}
+	}
 	var none *Definition
 	if got := none.SecretArguments(); len(got) > 0 {
 		t.Errorf("no definition has %q", got)

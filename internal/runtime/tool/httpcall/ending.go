@@ -18,7 +18,7 @@ import (
 )
 
 // Ended returns the outcome of a call whose request has ended: with a response, or with an error of the egress
-// client. hidden are the values of secrets in its arguments. The caller sets its times.
+// client. hidden are the values of secrets that it must not show. The caller sets its times.
 func Ended(
 	call v1alpha1.ToolCall, request egress.Request, answer *egress.Response, err error, hidden ...string,
 ) tool.Outcome {

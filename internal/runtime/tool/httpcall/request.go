@@ -49,8 +49,10 @@ type Params struct {
 	TraceParent string
 	// Secrets have the current values of the headers that are secret. Missing ones are omitted.
 	Secrets credential.Sources
-	// Hidden are the values of secrets in the arguments, which the response must not show.
-	Hidden []string
+	// Hidden are the values of secrets that the response must not show, and Confined reports whether the arguments have
+	// one, so that no redirect leads to another place.
+	Hidden   []string
+	Confined bool
 	// Namespace of the Tool, and Roots the certificates that its server is trusted by; nil for those of the manager.
 	Namespace string
 	Roots     *x509.CertPool
@@ -74,7 +76,7 @@ func Build(p Params) (egress.Request, *tool.Outcome) {
 		Header:   http.Header{},
 		MaxBody:  tool.MaxResultBytes + reserved(p.Hidden),
 		Permits:  p.Permits,
-		Confined: len(p.Hidden) > 0,
+		Confined: p.Confined,
 	}
 	if p.KeepsOutput {
 		r.MaxBody = tool.MaxOutputBytes + reserved(p.Hidden)
