@@ -1,10 +1,7 @@
 package credential
 
 import (
-	"cmp"
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
@@ -48,7 +45,7 @@ const noHeader = " "
 // text is cut: the beginning of a value is not found.
 func RedactText(text string, secret http.Header) string {
 	text = withoutTokens(text)
-	var values, forms []string
+	var values []string
 	for _, all := range secret {
 		for _, value := range all {
 			values = append(values, hidden(value)...)
@@ -57,45 +54,37 @@ func RedactText(text string, secret http.Header) string {
 	if len(values) == 0 {
 		return text
 	}
-	for _, value := range values {
-		forms = append(forms, value, inJSON.Replace(value), inHTMLSafeJSON.Replace(value), url.QueryEscape(value),
-			url.PathEscape(value))
-	}
-	// A value may be a part of another one.
-	slices.SortFunc(forms, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b))
-	})
-	pairs := make([]string, 0, 2*len(forms))
-	for _, form := range forms {
-		pairs = append(pairs, form, redacted)
-	}
-	return strings.NewReplacer(pairs...).Replace(withoutEscaped(text, values))
+	return without(text, placesOf(text, values))
 }
 
 // withoutTokens removes identity tokens, however JSON writes them: a server may return the token of any request.
 func withoutTokens(text string) string {
-	text = without(text, identity.Find(text))
+	text = without(text, tokensIn(decoded{text: text}))
 	if !escapes(text) {
 		return text
 	}
-	plain, starts := unescaped(text)
-	found := identity.Find(plain)
-	for _, place := range found {
-		place[0], place[1] = starts[place[0]], starts[place[1]]
-	}
-	return without(text, found)
+	plain, _ := decoded{text: text}.decode(inJSON)
+	return without(text, tokensIn(plain))
 }
 
-// without removes places from a text, which are pairs of indices in ascending order.
-func without(text string, places [][]int) string {
+func tokensIn(d decoded) []place {
+	var found []place
+	for _, at := range identity.Find(d.text) {
+		found = append(found, place{d.origin(at[0]), d.origin(at[1])})
+	}
+	return found
+}
+
+// without removes places from a text, which are in ascending order.
+func without(text string, places []place) string {
 	if len(places) == 0 {
 		return text
 	}
 	var left strings.Builder
-	end := 0
-	for _, place := range places {
-		left.WriteString(text[end:place[0]] + redacted)
-		end = place[1]
+	end := int32(0)
+	for _, p := range places {
+		left.WriteString(text[end:p.start] + redacted)
+		end = p.end
 	}
 	left.WriteString(text[end:])
 	return left.String()
@@ -112,10 +101,3 @@ func hidden(value string) []string {
 	}
 	return values
 }
-
-// ASCII within a JSON string: as it is, and as encoders write it whose JSON may be a part of HTML.
-var (
-	inJSON         = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`)
-	inHTMLSafeJSON = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`, `<`, `\u003c`,
-		`>`, `\u003e`, `&`, `\u0026`)
-)

@@ -102,8 +102,8 @@ func Build(p Params) (egress.Request, *tool.Outcome) {
 	return r, nil
 }
 
-// maxEscaped is the most bytes by which JSON, or a URL, writes one of a value.
-const maxEscaped = 6
+// maxEscaped is the most bytes by which JSON in JSON, or JSON in a URL, usually writes one of a value.
+const maxEscaped = 8
 
 // reserved is how much of a response is read beyond what is of use. It is dropped if the response goes on, because it
 // may be the start of a secret, which is not found.
