@@ -131,12 +131,9 @@ func (h *hop) follow(status int, location string) (*hop, *Error) {
 		// The Service and the certificates are for the first destination alone.
 		next.route = Route{Namespace: h.route.Namespace, Public: h.route.Public}
 		if h.confined || len(h.secret) > 0 {
-			return nil, failure(
-				ReasonRedirect,
-				"the server redirected to %s, but the credentials of the request are for %s only",
-				place(u),
-				place(h.url),
-			)
+			// The target is not named: its host may be a credential.
+			return nil, failure(ReasonRedirect,
+				"the server redirected to another place, but the credentials of the request are for %s only", place(h.url))
 		}
 		next.header = http.Header{}
 		for _, name := range aboutBody {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -169,6 +170,24 @@ func TestRedirectsAreCounted(t *testing.T) {
 		expect(t, err, ReasonRedirect, true)
 		if n := len(s.requests()); n != MaxRedirects+1 {
 			t.Errorf("the server got %d requests", n)
+		}
+	}
+}
+
+// A server may have the credential in the host that it redirects to.
+func TestTheTargetOfARedirectThatCredentialsKeepFromIsNotNamed(t *testing.T) {
+	s := newSite(t, redirecting)
+	c, _ := newClient(nil, s)
+	for name, change := range map[string]func(*Request){
+		"with a secret header": func(r *Request) { r.Secret = http.Header{"X-Key": {"hunter2"}} },
+		"with a secret body":   func(r *Request) { r.Confined = true },
+	} {
+		r := get(s.at("/?status=307&to=https://hunter2/"))
+		change(&r)
+		_, err := c.Do(t.Context(), r)
+		expect(t, err, ReasonRedirect, true)
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

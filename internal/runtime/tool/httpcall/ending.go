@@ -22,10 +22,10 @@ import (
 func Ended(
 	call v1alpha1.ToolCall, request egress.Request, answer *egress.Response, err error, hidden ...string,
 ) tool.Outcome {
-	if err != nil {
-		return noResponse(call, request, err)
-	}
 	secret := credential.Hiding(request.Secret, hidden...)
+	if err != nil {
+		return noResponse(call, request, secret, err)
+	}
 	body := credential.Redact(answer.Body, secret)
 	if answer.Status/100 == 2 {
 		cut := int64(0)
@@ -86,10 +86,11 @@ func answerImage(mediaType string, body []byte, answer *egress.Response) string 
 }
 
 // noResponse is the outcome of a request without a response.
-func noResponse(call v1alpha1.ToolCall, request egress.Request, err error) tool.Outcome {
-	var e *egress.Error
-	if !errors.As(err, &e) {
-		e = &egress.Error{Reason: egress.ReasonLost, Text: "the request failed", Sent: true}
+func noResponse(call v1alpha1.ToolCall, request egress.Request, secret http.Header, err error) tool.Outcome {
+	e := &egress.Error{Reason: egress.ReasonLost, Text: "the request failed", Sent: true}
+	if is := (*egress.Error)(nil); errors.As(err, &is) {
+		copied := *is
+		e, copied.Text = &copied, withoutHosts(is.Text, secret)
 	}
 	if e.Status/100 == 2 {
 		return tool.OutputLost(call, e.Text)
@@ -114,6 +115,18 @@ func noResponse(call v1alpha1.ToolCall, request egress.Request, err error) tool.
 	default: // Lost and Cancelled
 		return undelivered(call, v1alpha1.ToolCallReasonConnectionLost, e, e.Reason == egress.ReasonLost)
 	}
+}
+
+// withoutHosts is the text of an error without secrets. It may name the host that a server has redirected to, in lower
+// case.
+func withoutHosts(text string, secret http.Header) string {
+	lower := http.Header{}
+	for name, values := range secret {
+		for _, value := range values {
+			lower[name] = append(lower[name], value, strings.ToLower(value))
+		}
+	}
+	return credential.RedactText(text, lower)
 }
 
 // undelivered is the outcome of a request without a response because of the connection. Transient errors are retryable.

@@ -258,3 +258,22 @@ func TestTextsOfCallsThatWereNotCarriedOut(t *testing.T) {
 		}
 	}
 }
+
+// A server may redirect to a host with a value that it has got in an earlier call. Hosts are written in lower case.
+//
+// Rules: KV-02.
+func TestAnErrorDoesNotNameAHostThatIsASecret(t *testing.T) {
+	for _, reason := range []egress.Reason{
+		egress.ReasonRedirect, egress.ReasonRefused, egress.ReasonUnresolved, egress.ReasonUntrusted, egress.ReasonLost,
+	} {
+		for _, sent := range []bool{true, false} {
+			err := &egress.Error{Reason: reason, Text: "failed to resolve the host hunter2-hunter2", Sent: sent}
+			call := v1alpha1.ToolCall{SideEffect: v1alpha1.SideEffectPure, Attempt: 1}
+			outcome := Ended(call, egress.Request{}, nil, err, "Hunter2-Hunter2")
+			if strings.Contains(outcome.Error, "hunter2") || !strings.Contains(outcome.Error, "the host [redacted]") ||
+				!strings.Contains(err.Text, "hunter2") {
+				t.Errorf("%s: it reports %q", reason, outcome.Error)
+			}
+		}
+	}
+}
