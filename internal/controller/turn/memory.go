@@ -113,9 +113,11 @@ type stepMemory struct {
 	awaitsSlot bool
 	priced     []modelVersion
 	// limited is the last wait of the model call for room within the limits of a Model; nil for none since the last
-	// backoff. room is its place in line; nil once it has continued.
-	limited *step.RateLimited
-	room    *ratelimit.Ticket
+	// backoff. room is its place in line; nil for none. awaitsRoom reports whether the model call waits for nothing but
+	// that room, and a slot.
+	limited    *step.RateLimited
+	room       *ratelimit.Ticket
+	awaitsRoom bool
 	// account is the wait for the ServiceAccount of tool pods, while the API server refuses it.
 	account accountWait
 	// keyRetry is when a call that has found no API key is due again, keyPause the length of that pause.

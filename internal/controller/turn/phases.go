@@ -327,7 +327,7 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMem
 	case errors.As(cause, &refusal):
 		memory.lookedUp = true
 		if errors.As(cause, &held) {
-			memory.continues, memory.limited, memory.room = held.Earlier, nil, nil
+			memory.continues, memory.limited = held.Earlier, nil
 		}
 		return r.refused(ctx, s, memory, refusal)
 	case errors.As(cause, &undelivered):

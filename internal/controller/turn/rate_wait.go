@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/fieldindex"
 	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
@@ -48,6 +49,7 @@ func (r *Reconciler) awaitRoom(ctx context.Context, s *scope, memory *stepMemory
 	if admitted {
 		return proceed, nil
 	}
+	memory.awaitsRoom = true
 	if !until.IsZero() {
 		s.deadline(until)
 	}
@@ -61,6 +63,19 @@ func (r *Reconciler) awaitRoom(ctx context.Context, s *scope, memory *stepMemory
 	}
 	r.releaseSlot(s)
 	return flow, nil
+}
+
+// leaveLine gives the place in the line of a rate limit up, and the room that is kept there, if the pass ends without
+// the model call: the Turn waits for something else now, which may never come, and those behind it must not. One that
+// waits for a slot keeps both, because those that are refused meanwhile release theirs.
+func (r *Reconciler) leaveLine(s *scope) {
+	step := &s.memory.step
+	if step.room == nil || step.awaitsRoom || step.awaitsSlot ||
+		r.Activities.Known(executor.Key{Turn: s.turn.UID, Step: step.number}) {
+		return
+	}
+	step.room.Withdraw()
+	step.room = nil
 }
 
 // LimitedModels returns a function that lists the Models of a namespace which state limits.

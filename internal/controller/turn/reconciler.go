@@ -103,6 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	ctx = s.logged(ctx)
 	s.memory.passes++
 	defer r.returnRoom(s, s.memory.step.budget.Granted())
+	defer r.leaveLine(s)
 	for range maxRounds {
 		s.wakeAt = time.Time{} // The deadlines of an earlier round are those of another state.
 		flow, passed := r.pass(ctx, s)
@@ -122,6 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // pass runs the phases in order. The first that does not proceed ends the pass. The status that a phase wants written
 // is written also if something else has failed: one call does not delay the others.
 func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
+	s.memory.step.awaitsRoom = false
 	phases := []struct {
 		name string
 		run  func(context.Context, *scope) (flow, error)

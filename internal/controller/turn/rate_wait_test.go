@@ -1,0 +1,97 @@
+package turn
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
+)
+
+// metered gives the Model of a world a limit of one call per minute.
+type metered struct {
+	w      *world
+	limits *ratelimit.Models
+	source ratelimit.Source
+}
+
+// meter puts the calls of a process under a limit of their Model.
+func (w *world) meter(m *manager) *metered {
+	w.t.Helper()
+	w.changeModel(func(model *v1alpha1.Model) {
+		model.Spec.Limits = &v1alpha1.ModelLimits{RequestsPerMinute: ptr.To[int32](1)}
+	})
+	l := &metered{w: w, limits: ratelimit.NewModels(w.present)}
+	l.source = ratelimit.Source{Namespace: testNamespace, Provider: "Test", Model: "m"}
+	m.Steps.Limits = l.limits
+	m.Steps.LimitedModels = func(context.Context, string) ([]v1alpha1.Model, error) { return nil, nil }
+	return l
+}
+
+// behindKey is the source of the Model once it needs a key.
+func (l *metered) behindKey() {
+	l.source = ratelimit.Source{
+		Namespace: testNamespace, Provider: "Test", Endpoint: "https://models.example.org", Secret: "api", Key: "key",
+	}
+}
+
+// reserve reserves room for a call of another Turn; it returns nil if there is none.
+func (l *metered) reserve(turn types.UID) *ratelimit.Reservation {
+	room, _ := l.limits.Reserve(l.source, ratelimit.Limit{Requests: 1}, turn, 0)
+	return room
+}
+
+// use makes a call of another Turn, which must have room.
+func (l *metered) use(turn types.UID) {
+	l.w.t.Helper()
+	room := l.reserve(turn)
+	if room == nil {
+		l.w.t.Fatalf("Turn %s has no room", turn)
+	}
+	room.Settle(1)
+}
+
+func (w *world) waitsForRate() bool {
+	waits := w.turn().Status.WaitsFor
+	return len(waits) == 1 && waits[0].Type == v1alpha1.WaitTypeRateLimit
+}
+
+func (w *world) hasSucceeded() bool { return w.turn().Status.Phase == v1alpha1.TurnPhaseSucceeded }
+
+// A Turn that something else holds back gives up its place in the line of a rate limit, and the room that it was
+// promised there: others call meanwhile.
+func TestATurnThatIsHeldBackLeavesTheLineOfARateLimit(t *testing.T) {
+	for name, promised := range map[string]bool{"first in line": false, "with room": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t).begin()
+			m := w.manager(0)
+			secrets := w.lockUp(m)
+			secrets.there = true
+			l := w.meter(m)
+			l.behindKey()
+			running := l.reserve("other")
+			m.until("the Turn waits for room", w.waitsForRate)
+			if promised {
+				w.sleep(2 * time.Minute)
+				running.Settle(1)
+			}
+			w.judge(v1alpha1.ReasonSecretMissing, "Create it.")
+			m.until("the Turn waits for its key", func() bool {
+				waits := w.turn().Status.WaitsFor
+				return len(waits) == 1 && waits[0].Type == v1alpha1.WaitTypeReference
+			})
+			running.Settle(1)
+			w.sleep(2 * time.Minute)
+			l.use("another")
+			w.judge(v1alpha1.ReasonReady, "The Model can be called.")
+			m.until("the Turn has succeeded", w.hasSucceeded)
+			if len(w.asked) != 1 {
+				t.Errorf("the model was called %d times", len(w.asked))
+			}
+		})
+	}
+}
