@@ -113,10 +113,11 @@ func (r *Reconciler) reportBudgetWait(s *scope, refusal *budget.Refusal) flow {
 
 // returnRoom leaves the room to others that a Budget keeps for the Turn, if the pass that had it did not begin the
 // model call: the Turn waits for something else now, which may never come. One that waits for a slot keeps the room,
-// because those that are refused meanwhile release theirs.
+// because those that are refused meanwhile release theirs. So does one in the line of a rate limit: it would never have
+// both at once otherwise. A Turn that waits for a Budget is in no such line, so that they cannot wait for each other.
 func (r *Reconciler) returnRoom(s *scope, granted *keeper.Ticket) {
 	step := &s.memory.step
-	if granted == nil || step.budget != granted || step.awaitsSlot ||
+	if granted == nil || step.budget != granted || step.awaitsRoom || step.awaitsSlot ||
 		r.Activities.Known(executor.Key{Turn: s.turn.UID, Step: step.number}) {
 		return
 	}

@@ -95,3 +95,25 @@ func TestATurnThatIsHeldBackLeavesTheLineOfARateLimit(t *testing.T) {
 		})
 	}
 }
+
+// A Turn that waits for room within a rate limit keeps that of its Budget: it needs both at once.
+func TestATurnInTheLineOfARateLimitKeepsTheRoomOfItsBudget(t *testing.T) {
+	w := newWorld(t).begin()
+	m := w.manager(0)
+	b, l := w.limit(m), w.meter(m)
+	charge, err := b.reserve("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.until("the Turn waits for its Budget", w.waitsForBudget)
+	l.use("other")
+	b.end(charge)
+	m.until("the Turn waits for room", w.waitsForRate)
+	if _, err := m.pass(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.reserve("another"); err == nil {
+		t.Error("another call has the room of the Budget")
+	}
+	m.until("the Turn has succeeded", w.hasSucceeded)
+}
