@@ -239,7 +239,6 @@ func (r *Reconciler) awaitStart(
 	step *stepMemory,
 	config turnstate.Config,
 ) (flow, error) {
-	step.awaitsSlot = false
 	if flow, err := r.backsOff(ctx, s, step); err != nil || flow != proceed {
 		return flow, err
 	}

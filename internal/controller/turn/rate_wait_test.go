@@ -2,13 +2,16 @@ package turn
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 )
 
@@ -115,5 +118,48 @@ func TestATurnInTheLineOfARateLimitKeepsTheRoomOfItsBudget(t *testing.T) {
 	if _, err := b.reserve("another"); err == nil {
 		t.Error("another call has the room of the Budget")
 	}
+	m.until("the Turn has succeeded", w.hasSucceeded)
+}
+
+// A Turn that has waited for a slot returns the room of its Budget when a later pass ends before it asks for one.
+func TestATurnThatNoLongerWaitsForASlotReturnsItsRoom(t *testing.T) {
+	w := newWorld(t)
+	broken := false
+	w.hooks.Get = func(
+		ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption,
+	) error {
+		if _, session := o.(*v1alpha1.Session); session && broken {
+			return errors.New("no API server")
+		}
+		return c.Get(ctx, key, o, options...)
+	}
+	w.begin()
+	m := w.manager(0)
+	b := w.limit(m)
+	charge, err := b.reserve("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.until("the Turn waits for its Budget", w.waitsForBudget)
+	for _, session := range []types.UID{"1", "2", "3", "4", "5", "6", "7", "8"} {
+		m.Turns.Adopt(fairshare.Begun{Session: session, Namespace: "other"})
+	}
+	b.end(charge)
+	if _, err := m.pass(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.reserve("another"); err == nil {
+		t.Fatal("a Turn that waits for a slot keeps no room")
+	}
+	broken = true
+	if _, err := m.pass(); err == nil {
+		t.Fatal("the Session was read")
+	}
+	if charge, err = b.reserve("another"); err != nil {
+		t.Fatalf("the room is kept: %v", err)
+	}
+	broken = false
+	b.end(charge)
+	m.Turns.End("1")
 	m.until("the Turn has succeeded", w.hasSucceeded)
 }

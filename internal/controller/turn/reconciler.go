@@ -123,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // pass runs the phases in order. The first that does not proceed ends the pass. The status that a phase wants written
 // is written also if something else has failed: one call does not delay the others.
 func (r *Reconciler) pass(ctx context.Context, s *scope) (flow, error) {
-	s.memory.step.awaitsRoom = false
+	s.memory.step.awaitsRoom, s.memory.step.awaitsSlot = false, false
 	phases := []struct {
 		name string
 		run  func(context.Context, *scope) (flow, error)
