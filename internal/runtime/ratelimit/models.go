@@ -145,6 +145,9 @@ func amountOf(limit Limit, tokens int64) int64 {
 	return min(max(tokens, 0), limit.Tokens)
 }
 
+// amount returns the tokens to promise to a Turn in line: the limit may be lower now than when it got in line.
+func (s *source) amount(t *Ticket) int64 { return amountOf(s.limit, t.tokens) }
+
 // Cancel removes a call that was not sent from the count.
 func (r *Reservation) Cancel() {
 	if r == nil {
@@ -256,7 +259,7 @@ func (s *source) fits(now time.Duration, tokens int64, mine *Ticket) bool {
 		switch {
 		case t == mine:
 		case t.admitted:
-			requests, promised = requests+1, promised+t.tokens
+			requests, promised = requests+1, promised+s.amount(t)
 		case mine == nil || !mine.admitted || mine.source != t.source:
 			return false // It came first.
 		}
@@ -278,22 +281,22 @@ func (s *source) review(now time.Duration) (woken []func()) {
 	requests, promised := int64(0), int64(0)
 	for _, t := range s.queue {
 		if t.admitted {
-			requests, promised = requests+1, promised+t.tokens
+			requests, promised = requests+1, promised+s.amount(t)
 		}
 	}
 	for _, t := range s.queue {
 		if t.admitted {
 			continue
 		}
-		if !s.room(now, requests, promised+t.tokens) {
+		if !s.room(now, requests, promised+s.amount(t)) {
 			before := t.until
-			if t.until = s.roomAt(now, requests, promised+t.tokens); t.until != 0 && (before == 0 || t.until < before) {
+			if t.until = s.roomAt(now, requests, promised+s.amount(t)); t.until != 0 && (before == 0 || t.until < before) {
 				woken = append(woken, t.wake)
 			}
 			return woken
 		}
 		t.admitted = true
-		requests, promised = requests+1, promised+t.tokens
+		requests, promised = requests+1, promised+s.amount(t)
 		woken = append(woken, t.wake)
 	}
 	return woken
@@ -327,7 +330,7 @@ func (s *source) expected(now time.Duration, tokens int64, mine *Ticket) time.Du
 		if t == mine {
 			break
 		}
-		requests, promised = requests+1, promised+t.tokens
+		requests, promised = requests+1, promised+s.amount(t)
 	}
 	minutes := int64(0)
 	if s.limit.Requests > 0 {

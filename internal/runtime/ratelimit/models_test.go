@@ -142,6 +142,35 @@ func TestACallThatIsLargerThanTheLimitRunsAlone(t *testing.T) {
 	reserve(t, l, limit, 2, 900)
 }
 
+// A limit that is lowered below what a Turn in line needs does not stop the line.
+func TestALoweredLimitDoesNotStopTheLine(t *testing.T) {
+	for name, ahead := range map[string]bool{"while it waits": false, "while room is kept for it": true} {
+		t.Run(name, func(t *testing.T) {
+			c := newClock()
+			l, limit, lower := NewModels(c.Now), Limit{Tokens: 1000}, Limit{Tokens: 300}
+			running := reserve(t, l, limit, 1, 1000)
+			first, _, _ := refuse(t, l, limit, 2, 800)
+			if ahead {
+				running.Settle(0)
+			}
+			second, refusal, _ := refuse(t, l, lower, 3, 800)
+			running.Settle(0)
+			if !admitted(first) || admitted(second) {
+				t.Fatal("Not only the first has room")
+			}
+			if ahead && refusal.Until.After(c.now.Add(2*time.Minute)) {
+				t.Errorf("The second is expected at %v", refusal.Until)
+			}
+			reserve(t, l, lower, 2, 800).Settle(1)
+			c.advance(2 * time.Minute)
+			if !admitted(second) {
+				t.Fatal("The second has no room")
+			}
+			reserve(t, l, lower, 3, 800)
+		})
+	}
+}
+
 // A call that was not sent does not count.
 func TestACancelledReservationDoesNotCount(t *testing.T) {
 	l, limit := NewModels(newClock().Now), Limit{Requests: 1, Tokens: 10}
