@@ -219,7 +219,10 @@ func (t *Ticket) Check() (admitted bool, until time.Time) {
 	l.mu.Lock()
 	now := l.now()
 	woken := l.source(t.source, now).review(now)
-	admitted, until = t.admitted, l.time(t.until)
+	admitted = t.admitted
+	if t.until > now {
+		until = l.time(t.until)
+	}
 	l.mu.Unlock()
 	call(woken)
 	return admitted, until
@@ -284,7 +287,7 @@ func (s *source) review(now time.Duration) (woken []func()) {
 			requests, promised = requests+1, promised+s.amount(t)
 		}
 	}
-	for _, t := range s.queue {
+	for i, t := range s.queue {
 		if t.admitted {
 			continue
 		}
@@ -293,9 +296,13 @@ func (s *source) review(now time.Duration) (woken []func()) {
 			if t.until = s.roomAt(now, requests, promised+s.amount(t)); t.until != 0 && (before == 0 || t.until < before) {
 				woken = append(woken, t.wake)
 			}
+			// One of them was the first before this one got in line again.
+			for _, behind := range s.queue[i+1:] {
+				behind.until = 0
+			}
 			return woken
 		}
-		t.admitted = true
+		t.admitted, t.until = true, 0
 		requests, promised = requests+1, promised+s.amount(t)
 		woken = append(woken, t.wake)
 	}

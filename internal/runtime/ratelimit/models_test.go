@@ -171,6 +171,45 @@ func TestALoweredLimitDoesNotStopTheLine(t *testing.T) {
 	}
 }
 
+// Only the first in line has a time at which to check again, and that time is to come: a Turn that was the first before
+// does not come back at once again and again.
+func TestATimeToCheckAgainIsToCome(t *testing.T) {
+	c := newClock()
+	l, limit := NewModels(c.Now), Limit{Tokens: 1000}
+	running := reserve(t, l, limit, 1, 100)
+	reserve(t, l, limit, 2, 500).Settle(500)
+	c.advance(30 * time.Second)
+	reserve(t, l, limit, 3, 400).Settle(400)
+	first, _, _ := refuse(t, l, limit, 4, 500)
+	second, _, woken := refuse(t, l, limit, 5, 400)
+	c.advance(31 * time.Second)
+	if !admitted(first) {
+		t.Fatal("The first has no room")
+	}
+	_, until := second.Check()
+	if until.Sub(c.now) <= 29*time.Second || until.Sub(c.now) > 30*time.Second {
+		t.Fatalf("The second checks again after %v", until.Sub(c.now))
+	}
+	// The call of the first has grown, and the one that runs uses more than it has reserved.
+	_, _, _ = refuse(t, l, limit, 4, 900)
+	if _, behind := second.Check(); !behind.IsZero() {
+		t.Errorf("Behind another, it checks again after %v", behind.Sub(c.now))
+	}
+	c.advance(19 * time.Second)
+	running.Settle(900)
+	for c.now.Before(until.Add(time.Minute)) {
+		c.advance(time.Second)
+		if ok, at := second.Check(); ok || !at.IsZero() && !at.After(c.now) {
+			t.Fatalf("At %v it has room (%t), or checks again at %v", c.now, ok, at)
+		}
+	}
+	*woken = 0
+	first.Withdraw()
+	if ok, at := second.Check(); *woken == 0 || !ok && at.IsZero() {
+		t.Errorf("As the first again it was woken %d times, and checks at %v", *woken, at)
+	}
+}
+
 // A call that was not sent does not count.
 func TestACancelledReservationDoesNotCount(t *testing.T) {
 	l, limit := NewModels(newClock().Now), Limit{Requests: 1, Tokens: 10}
