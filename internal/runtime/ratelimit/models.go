@@ -129,9 +129,10 @@ func (l *Models) Reserve(from Source, limit Limit, turn types.UID, tokens int64)
 		l.mu.Unlock()
 		return nil, refusal
 	}
-	woken := l.withdraw(mine)
+	// The call counts before the line is reviewed without its promise.
 	s.requests.add(now, 1)
 	s.calls, s.held = s.calls+1, s.held+tokens
+	woken := l.withdraw(mine)
 	l.mu.Unlock()
 	call(woken)
 	return &Reservation{models: l, source: from, tokens: tokens}, nil

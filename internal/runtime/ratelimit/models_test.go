@@ -132,6 +132,27 @@ func TestRoomIsKeptForATurn(t *testing.T) {
 	}
 }
 
+// A call that is promised room takes it, and leaves none for the next in line.
+func TestTheRoomOfACallIsNotPromisedAgain(t *testing.T) {
+	for name, limit := range map[string]Limit{"requests": {Requests: 1}, "tokens": {Tokens: 1000}} {
+		t.Run(name, func(t *testing.T) {
+			c := newClock()
+			l := NewModels(c.Now)
+			reserve(t, l, limit, 1, 1000).Settle(1000)
+			first, refusal, _ := refuse(t, l, limit, 2, 1000)
+			second, _, _ := refuse(t, l, limit, 3, 1000)
+			c.now = refusal.Until
+			if !admitted(first) {
+				t.Fatal("The first has no room")
+			}
+			reserve(t, l, limit, 2, 1000)
+			if admitted(second) {
+				t.Error("The second has the room of the first")
+			}
+		})
+	}
+}
+
 // A call that is larger than the limit runs once nothing else does.
 func TestACallThatIsLargerThanTheLimitRunsAlone(t *testing.T) {
 	c := newClock()
