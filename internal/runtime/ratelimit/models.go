@@ -116,6 +116,11 @@ func (l *Models) Reserve(from Source, limit Limit, turn types.UID, tokens int64)
 	l.mu.Lock()
 	if limit == (Limit{}) {
 		woken := l.withdraw(l.tickets[turn])
+		if s := l.sources[from]; s != nil {
+			// Those in line wait for a limit that was removed.
+			s.limit = limit
+			woken = append(woken, s.review(l.now())...)
+		}
 		l.mu.Unlock()
 		call(woken)
 		return nil, nil

@@ -231,6 +231,23 @@ func TestATimeToCheckAgainIsToCome(t *testing.T) {
 	}
 }
 
+// The Turns in line have room once a call shows that the limit was removed.
+func TestARemovedLimitFreesTheLine(t *testing.T) {
+	l, limit := NewModels(newClock().Now), Limit{Requests: 1, Tokens: 10}
+	running := reserve(t, l, limit, 1, 10)
+	first, _, _ := refuse(t, l, limit, 2, 10)
+	second, _, woken := refuse(t, l, limit, 3, 10)
+	reserve(t, l, Limit{}, 4, 10).Settle(10)
+	if !admitted(first) || !admitted(second) || *woken != 1 {
+		t.Errorf("They still wait; the second was woken %d times", *woken)
+	}
+	running.Settle(10)
+	reserve(t, l, Limit{}, 2, 10)
+	if _, refusal := l.Reserve(openAI, limit, turn(5), 10); refusal == nil {
+		t.Error("What was used does not count once there is a limit again")
+	}
+}
+
 // A call that was not sent does not count.
 func TestACancelledReservationDoesNotCount(t *testing.T) {
 	l, limit := NewModels(newClock().Now), Limit{Requests: 1, Tokens: 10}
