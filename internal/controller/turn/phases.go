@@ -321,7 +321,8 @@ func (r *Reconciler) reasonFailed(ctx context.Context, s *scope, memory *stepMem
 		delete(memory.pauses, s.stepKey())
 		return r.backsOff(ctx, s, memory)
 	case errors.As(cause, &keyless):
-		memory.lookedUp = true
+		// The key may be that of a Model which the earlier attempts have passed over.
+		memory.continues, memory.limited, memory.lookedUp = nil, nil, true
 		return r.handleMissingKey(s, memory, keyless), nil
 	case errors.As(cause, &refusal):
 		memory.lookedUp = true

@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -162,4 +166,41 @@ func TestATurnThatNoLongerWaitsForASlotReturnsItsRoom(t *testing.T) {
 	b.end(charge)
 	m.Turns.End("1")
 	m.until("the Turn has succeeded", w.hasSucceeded)
+}
+
+// A call that finds no key after a wait for a rate limit begins anew: its first Model may have its key by then, although
+// it had none before the wait.
+func TestACallThatFindsNoKeyAfterARateLimitBeginsAnew(t *testing.T) {
+	w := newWorld(t).begin()
+	w.spareModel()
+	spare := &v1alpha1.Model{ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: "spare"}}
+	w.change(spare, func() {
+		spare.Spec.BaseURL, spare.Spec.SecretKeyRef.Name = "https://spare.example.org", "other"
+		spare.Spec.Limits = &v1alpha1.ModelLimits{RequestsPerMinute: ptr.To[int32](1)}
+	})
+	m := w.manager(0)
+	l := w.meter(m)
+	w.lockUp(m)
+	has := map[string]bool{"other": true}
+	m.Steps.Secrets = func(_ context.Context, _, name string) (*corev1.Secret, error) {
+		if !has[name] {
+			return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
+		}
+		return &corev1.Secret{Data: map[string][]byte{"key": []byte("sk-1")}}, nil
+	}
+	l.source = ratelimit.Source{
+		Namespace: testNamespace, Provider: "Test", Endpoint: spare.Spec.BaseURL, Secret: "other", Key: "key",
+	}
+	l.use("other")
+	m.until("the Turn waits for room of its fallback", w.waitsForRate)
+	has["other"] = false
+	m.until("the Turn waits for a key", func() bool {
+		waits := w.turn().Status.WaitsFor
+		return len(waits) == 1 && waits[0].Type == v1alpha1.WaitTypeReference && m.Activities.Len() == 0
+	})
+	has["api"] = true
+	m.until("the Turn has succeeded", w.hasSucceeded)
+	if got := w.turn().Status.Model; got != "m" {
+		t.Errorf("Model %q has responded", got)
+	}
 }
