@@ -13,6 +13,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/clock"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -111,6 +113,46 @@ func TestABudgetEndsATurnInProcess(t *testing.T) {
 	if reason(turn) != "False BudgetExhausted" || calls.Load() != 0 ||
 		turn.Status.Error.Fields[v1alpha1.ErrorFieldBudget] != "team" {
 		t.Errorf("the Turn ended as %+v, after %d calls", turn.Status, calls.Load())
+	}
+}
+
+// An attempt that has failed counts, and is not repeated, when a Budget has no room for the next one.
+func TestACallThatWaitsForABudgetBetweenItsTriesContinuesInProcess(t *testing.T) {
+	calls := &atomic.Int32{}
+	runtime := start(t, inprocess.WithYAML(pricedModel), inprocess.WithObjects(builder.Budget("team", "1.5").Obj()),
+		inprocess.WithoutPauses(), inprocess.WithAnswer(v1alpha1.ModelProviderAnthropic,
+			func(context.Context, *v1alpha1.Model, inprocess.Request) (*inprocess.Response, error) {
+				if calls.Add(1) == 1 {
+					return nil, provider.StatusError("Anthropic", "opus", 500, 0, "")
+				}
+				return &inprocess.Response{Text: "Hello.", Usage: inprocess.ModelUsage{OutputTokens: 50}}, nil
+			}))
+	turn := run(t, runtime, message("one", "Hi"))
+	if budgetWait(turn) == "" || calls.Load() != 1 {
+		t.Fatalf("the Turn is %+v, after %d calls", turn.Status, calls.Load())
+	}
+	if err := runtime.Apply(builder.Budget("team", "5").Obj()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for reason(turn) != "True EndTurn" {
+		var err error
+		if turn, err = runtime.Await(ctx, "one"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events, err := runtime.Events(ctx, "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Type != event.TypeLLMGeneration {
+			continue
+		}
+		if call, err := event.Decode[event.LLMGeneration](e); err != nil || call.Tries != 2 {
+			t.Errorf("the response came in try %d: %v", call.Tries, err)
+		}
 	}
 }
 

@@ -51,6 +51,7 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 		if missing == nil {
 			closed, err := r.call(ctx, config, earlier)
 			var refusal *budget.Refusal
+			var held *step.Held
 			var limited *step.RateLimited
 			switch {
 			case errors.As(err, &limited):
@@ -62,6 +63,9 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 			case errors.As(err, &refusal) && refusal.Ends:
 				return r.loop.Steps.Seal(ctx, r.turnState(), refusal)
 			case refusal != nil:
+				if errors.As(err, &held) {
+					earlier = held.Earlier
+				}
 				if err := r.awaitBudget(ctx, refusal); err != nil {
 					return nil, err
 				}
