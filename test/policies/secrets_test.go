@@ -30,7 +30,7 @@ var _ = Describe("The policy for secrets of Sessions", func() {
 	const (
 		key         = v1alpha1.AnnotationSecretPrefix + "key"
 		unpermitted = "the secrets of a Session are written by users with the verb update on sessions/secrets"
-		unread      = "the hosts of a secret are changed together with its value, which must be a new one, or by a user who may"
+		unread      = "the hosts of a secret are changed together with its value, which must be a new one, or by a user"
 		unlabelled  = "the label capstan.dev/session-secrets of a Secret with values is set and removed by a user who may get"
 		unowned     = "the only owner of the Secret with the secrets of a Session is this Session"
 		misshapen   = "the Secret with the secrets of a Session has the name session-secrets-UID"
