@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -56,6 +57,10 @@ func stateProblem(a *mcp.Asked, secret http.Header) string {
 		return fmt.Sprintf("its requestState has more than %d bytes", tool.MaxInputStateBytes)
 	case credential.RedactText(a.State, secret) != a.State:
 		return "its requestState has the value of a Secret"
+	case slices.ContainsFunc(a.Requests, func(q v1alpha1.ToolInputRequest) bool {
+		return credential.RedactText(q.ID, secret) != q.ID
+	}):
+		return "the id of a question has the value of a Secret"
 	}
 	return ""
 }

@@ -67,6 +67,8 @@ func TestWhatAToolMustNotAsk(t *testing.T) {
 		"many questions":          {askedFor(many...), "more than 4 questions"},
 		"a large state":           {&mcp.Asked{State: strings.Repeat("s", 33<<10), Requests: many[:1]}, "requestState"},
 		"a state with a Secret":   {&mcp.Asked{State: "hunter2hunter2", Requests: many[:1]}, "value of a Secret"},
+		"an id with a Secret":     {askedFor(form("of hunter2hunter2", "?", anyObject)), "value of a Secret"},
+		"a second id with one":    {askedFor(form("a", "?", anyObject), form("hunter2%68unter2", "", "")), "value of"},
 		"a long question":         {askedFor(form("a", long[:2049], anyObject)), "a question is longer"},
 		"long questions":          {askedFor(wide...), "questions are longer than 4096"},
 		"a question without id":   {askedFor(form("", "?", anyObject)), "id of a question"},
