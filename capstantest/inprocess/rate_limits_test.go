@@ -1,6 +1,8 @@
 package inprocess_test
 
 import (
+	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/clock"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
+	"github.com/capstan-dev/capstan/capstantest/providers"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
@@ -59,5 +62,51 @@ func TestACallAboveTheLimitDoesNotRunInProcess(t *testing.T) {
 	}
 	if got := strings.Join(types, " "); got != "tool.started tool.completed tool.rate_limited" {
 		t.Error(got)
+	}
+}
+
+// A Turn that has room within the limits of its Model, and then waits for a key, leaves the room to others.
+func TestATurnThatWaitsForAKeyKeepsNoRoomInProcess(t *testing.T) {
+	url, requests, options := guardedSite(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	keyed := builder.Model("keyed").Default().Obj()
+	keyed.Spec = v1alpha1.ModelSpec{
+		Provider: v1alpha1.ModelProviderOpenAI, Model: "m", BaseURL: url + "/v1",
+		SecretKeyRef: &v1alpha1.SecretKeyReference{Name: "key", Key: "token"},
+		Limits:       &v1alpha1.ModelLimits{RequestsPerMinute: ptr.To[int32](1)},
+	}
+	key := map[string]string{"token": "sk-x"}
+	c := clock.New(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	runtime := start(t, append(options, inprocess.WithProviders(providers.All()), inprocess.WithObjects(keyed),
+		inprocess.WithSecret("key", key), inprocess.WithClock(c), inprocess.WithoutPauses())...)
+	if turn := run(t, runtime, message("one", "Hi")); reason(turn) != "False ProviderMisconfigured" {
+		t.Fatalf("the first Turn: %+v", turn.Status)
+	}
+	lost := false
+	c.OnJump(func() {
+		// The Turn has waited for its limit, and has room now.
+		if !lost {
+			lost = true
+			if err := runtime.Apply(secret("key", map[string]string{"other": "x"})); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	expectWait(t, run(t, runtime, message("two", "Hi")), v1alpha1.ReasonSecretKeyMissing, "kubectl patch secret key")
+	if !lost {
+		t.Fatal("the second Turn has not waited for its limit")
+	}
+	if _, err := runtime.Cancel(t.Context(), "two"); err != nil {
+		t.Fatal(err)
+	}
+	if err := runtime.Apply(secret("key", key)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	turn, err := runtime.RunTurn(ctx, message("three", "Hi"))
+	if err != nil || reason(turn) != "False ProviderMisconfigured" || requests.Load() != 2 {
+		t.Errorf("the third Turn: %+v, %v, after %d requests", turn.Status, err, requests.Load())
 	}
 }

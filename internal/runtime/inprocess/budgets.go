@@ -6,6 +6,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/budget"
+	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -40,8 +41,9 @@ func (r *run) awaitBudget(ctx context.Context, refusal *budget.Refusal) error {
 }
 
 // awaitRoom reports on the Turn that its model call has no room within the limits of its Model, and waits until it has,
-// the Turn is to end or a time limit has passed.
-func (r *run) awaitRoom(ctx context.Context, limited *step.RateLimited) error {
+// the Turn is to end or a time limit has passed. The room is kept for the Turn until it calls, or the caller withdraws
+// the returned ticket.
+func (r *run) awaitRoom(ctx context.Context, limited *step.RateLimited) (*ratelimit.Ticket, error) {
 	ticket := r.loop.Steps.Limits.Wait(r.turn.UID, limited.Refusal, r.alert)
 	progress := &r.turn.Status.TurnProgress
 	for {
@@ -57,15 +59,14 @@ func (r *run) awaitRoom(ctx context.Context, limited *step.RateLimited) error {
 			r.loop.OnPause(until)
 		}
 		if waited, err := r.pauseUntil(ctx, act.Earlier(r.nextLimit(), until)); err != nil || !waited {
-			ticket.Withdraw()
-			return err
+			return ticket, err
 		}
 	}
 	if step.WaitsForRateLimit(progress) {
 		turnstate.Resume(progress)
 		r.show()
 	}
-	return nil
+	return ticket, nil
 }
 
 // pauseUntil waits for an alert, or until a time; zero for no time. It reports false if the Turn is to end.

@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/act"
 	"github.com/capstan-dev/capstan/internal/runtime/budget"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
@@ -39,6 +40,8 @@ func (r *run) step(ctx context.Context) (*journal.Closed, error) {
 // reason carries out a model call (PHASE-04), once its Model has an API key.
 func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 	var earlier *step.Backoff
+	var room *ratelimit.Ticket
+	defer func() { room.Withdraw() }()
 	for {
 		if closed, err := r.cutShort(ctx, nil); closed != nil || err != nil {
 			return closed, err
@@ -55,7 +58,7 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 			var limited *step.RateLimited
 			switch {
 			case errors.As(err, &limited):
-				if err := r.awaitRoom(ctx, limited); err != nil {
+				if room, err = r.awaitRoom(ctx, limited); err != nil {
 					return nil, err
 				}
 				earlier = limited.Resume
@@ -66,6 +69,7 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 				if errors.As(err, &held) {
 					earlier = held.Earlier
 				}
+				room.Withdraw()
 				if err := r.awaitBudget(ctx, refusal); err != nil {
 					return nil, err
 				}
@@ -74,6 +78,7 @@ func (r *run) reason(ctx context.Context) (*journal.Closed, error) {
 				return closed, err
 			}
 		}
+		room.Withdraw()
 		if err := r.awaitKey(ctx, missing); err != nil {
 			return nil, err
 		}
