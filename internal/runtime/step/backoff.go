@@ -19,6 +19,8 @@ type Backoff struct {
 	// refused are the calls of the step whose prompt was too large, if the call that waits is for a summary of the
 	// conversation; nil for any other call.
 	refused []modelcall.Result
+	// summary reports whether the call that waits is for a summary of the conversation.
+	summary bool
 }
 
 // Held is a model call that waits for room in a Budget. The caller runs the step again with Earlier then.

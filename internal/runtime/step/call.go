@@ -65,16 +65,16 @@ func (run *Runner) call(
 		TraceParent: t.ModelTraceParent,
 		Earlier:     resumed(t, earlier),
 	})
-	if limited := rateLimited(err, nil); limited != nil {
+	if limited := rateLimited(err, waits); limited != nil {
 		return nil, limited
 	}
 	var backoff *modelcall.Backoff
 	if errors.As(err, &backoff) {
-		return nil, &Backoff{Backoff: backoff}
+		return nil, waits(backoff)
 	}
 	var held *modelcall.Held
 	if errors.As(err, &held) {
-		return nil, &Held{Refusal: held.Refusal, Earlier: &Backoff{Backoff: held.Earlier}}
+		return nil, &Held{Refusal: held.Refusal, Earlier: waits(held.Earlier)}
 	}
 	var key *model.KeyError
 	if errors.As(err, &key) {
@@ -82,6 +82,9 @@ func (run *Runner) call(
 	}
 	return results, err
 }
+
+// waits returns a wait of the call with the prompt.
+func waits(b *modelcall.Backoff) *Backoff { return &Backoff{Backoff: b} }
 
 // resumed is the Backoff after which a model call continues: the given one, or the one that the plan has; nil for none.
 func resumed(t turnstate.Turn, earlier *Backoff) *modelcall.Backoff {

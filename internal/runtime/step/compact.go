@@ -167,14 +167,14 @@ func (run *Runner) summarize(
 	var pause *modelcall.Backoff
 	var held *modelcall.Held
 	var key *model.KeyError
-	limited := rateLimited(err, k.refused)
+	limited := rateLimited(err, k.waits)
 	switch {
 	case errors.As(err, &held):
-		return "", &Held{Refusal: held.Refusal, Earlier: &Backoff{Backoff: held.Earlier, refused: k.refused}}
+		return "", &Held{Refusal: held.Refusal, Earlier: k.waits(held.Earlier)}
 	case limited != nil:
 		return "", limited
 	case errors.As(err, &pause):
-		return "", &Backoff{Backoff: pause, refused: k.refused}
+		return "", k.waits(pause)
 	case errors.As(err, &key):
 		return "", &turnstate.MissingKey{Model: key.Model, Reason: key.Reason, Problem: key.Problem}
 	case err != nil:
@@ -186,6 +186,11 @@ func (run *Runner) summarize(
 		return "", nil
 	}
 	return compaction.Summary(last.Response), nil
+}
+
+// waits returns a wait of the call for the summary.
+func (k *compacting) waits(b *modelcall.Backoff) *Backoff {
+	return &Backoff{Backoff: b, refused: k.refused, summary: true}
 }
 
 // models are the Models that may write the summary, in order, each once.

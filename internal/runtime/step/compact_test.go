@@ -1,8 +1,10 @@
 package step
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/compaction"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
+	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 )
 
@@ -170,5 +173,41 @@ func TestWithoutASummaryNothingIsLeftOutUnlessThePromptIsRefused(t *testing.T) {
 	}
 	if turn, _ = b.reason(turn, c); turn.Progress.Phase != v1alpha1.TurnPhaseSucceeded {
 		t.Errorf("the Turn is %s", turn.Progress.Phase)
+	}
+}
+
+// A wait of the call for a summary is not one of the call with the prompt, and the other way round: each has its own
+// tries, and a summary that has failed is not asked for again.
+//
+// Rules: LLM-08.
+func TestASummaryAndTheCallAfterItHaveTriesOfTheirOwn(t *testing.T) {
+	b := newBench(t)
+	b.summarizes(0)
+	opened := b.talk(with(), 8)
+	summaries, prompts := 0, 0
+	busy := provider.StatusError("Test", "m", 429, 20*time.Second, "")
+	b.answer = func(r model.Request) (*model.Response, error) {
+		if isSummaryRequest(r) {
+			if summaries++; summaries == 1 {
+				return nil, busy
+			}
+			return nil, &model.Error{Code: v1alpha1.ErrorCodeProviderMisconfigured, Text: "no summaries here"}
+		}
+		if prompts++; prompts == 1 {
+			return nil, busy
+		}
+		return &model.Response{Text: "Fine.", FinishReason: model.FinishStop}, nil
+	}
+	c, turn := compacts(t, `{"threshold":1000,"keepMessages":2}`), b.next(opened)
+	var first, second *Backoff
+	if _, err := b.ReasonAfter(t.Context(), turn, c, nil); !errors.As(err, &first) || summaries != 1 || prompts != 0 {
+		t.Fatalf("%v, after %d summaries and %d prompts", err, summaries, prompts)
+	}
+	if _, err := b.ReasonAfter(t.Context(), turn, c, first); !errors.As(err, &second) || second.Tries != 1 {
+		t.Fatalf("the call with the prompt waits with %+v: %v", second, err)
+	}
+	closed, err := b.ReasonAfter(t.Context(), turn, c, second)
+	if err != nil || closed.Transition.Phase != v1alpha1.TurnPhaseSucceeded || summaries != 2 || prompts != 2 {
+		t.Errorf("%+v, %v, after %d summaries and %d prompts", closed, err, summaries, prompts)
 	}
 }

@@ -25,13 +25,13 @@ type RateLimited struct {
 }
 
 // rateLimited returns the wait of a call that has no room within the limits of a Model; nil for any other error.
-// refused is as in Backoff.
-func rateLimited(err error, refused []modelcall.Result) *RateLimited {
+// resume returns what the call continues after.
+func rateLimited(err error, resume func(*modelcall.Backoff) *Backoff) *RateLimited {
 	var limited *modelcall.Limited
 	if !errors.As(err, &limited) {
 		return nil
 	}
-	return &RateLimited{Limited: limited, Resume: &Backoff{Backoff: limited.Resume, refused: refused}}
+	return &RateLimited{Limited: limited, Resume: resume(limited.Resume)}
 }
 
 // Describe records the wait in the status of the Turn. It reports false if the status has one whose time has not come.

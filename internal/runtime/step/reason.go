@@ -187,7 +187,7 @@ func (run *Runner) generate(
 	refused := earlier != nil && earlier.refused != nil
 	if refused {
 		g.called = earlier.refused
-	} else if decision, due := g.compacting.due(); due {
+	} else if decision, due := g.compacting.due(); due && (earlier == nil || earlier.summary) {
 		if g.compacted, err = run.compact(
 			ctx,
 			g.compacting,
@@ -196,6 +196,9 @@ func (run *Runner) generate(
 		); err != nil ||
 			g.compacted != nil {
 			return g, err
+		}
+		if earlier != nil {
+			earlier = &Backoff{} // It was about the summary: the call with the prompt begins anew.
 		}
 	}
 	if !refused {
