@@ -52,26 +52,35 @@ func (c *Calls) Allow(ctx context.Context, of Tool, perMinute int32) (bool, time
 	return taken, retryAfter
 }
 
-// maxTools is the number of Tools with calls in the last minute that a Memory counts. It takes 1 KiB for each.
-const maxTools = 16 << 10
+// maxTools is the number of Tools of a namespace with calls in the last minute that a Memory counts. It takes 1 KiB for
+// each.
+const maxTools = 1 << 10
 
 // ErrFull is why a Memory cannot count the calls of another Tool.
-var ErrFull = errors.New("too many Tools with a rate limit were called in the last minute")
+var ErrFull = errors.New("too many Tools of the namespace with a rate limit were called in the last minute")
 
-// Memory is a Counter in the memory of this process.
+// Memory is a Counter in the memory of this process. A namespace has room for a number of Tools of its own: a tenant
+// that calls more cannot lift the limits of others.
 type Memory struct {
 	clock func() time.Time
 	began time.Time
 
-	mu    sync.Mutex
-	tools map[Tool]*window
-	// pruned is when idle Tools were last forgotten.
+	mu         sync.Mutex
+	namespaces map[string]*tools
+	// pruned is when idle Tools were last forgotten in all namespaces.
+	pruned time.Duration
+}
+
+// tools are the calls of the Tools of a namespace.
+type tools struct {
+	calls map[Tool]*window
+	// pruned is when idle ones were last forgotten.
 	pruned time.Duration
 }
 
 // NewMemory returns a Memory that has counted nothing yet. The clock should be monotonic, as time.Now is.
 func NewMemory(clock func() time.Time) *Memory {
-	return &Memory{clock: clock, began: clock(), tools: map[Tool]*window{}}
+	return &Memory{clock: clock, began: clock(), namespaces: map[string]*tools{}}
 }
 
 // Take implements Counter.
@@ -79,13 +88,19 @@ func (m *Memory) Take(_ context.Context, of Tool, perMinute int32) (bool, time.D
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := max(m.clock().Sub(m.began), 0)
-	calls := m.tools[of]
+	m.prune(now)
+	counted := m.namespaces[of.Namespace]
+	if counted == nil {
+		counted = &tools{calls: map[Tool]*window{}}
+		m.namespaces[of.Namespace] = counted
+	}
+	calls := counted.calls[of]
 	if calls == nil {
-		if len(m.tools) >= maxTools && !m.prune(now) {
+		if !counted.hasRoom(now) {
 			return false, 0, ErrFull
 		}
 		calls = &window{}
-		m.tools[of] = calls
+		counted.calls[of] = calls
 	}
 	at, _ := calls.below(now, int64(max(perMinute, 1))-1)
 	if at > now {
@@ -95,18 +110,33 @@ func (m *Memory) Take(_ context.Context, of Tool, perMinute int32) (bool, time.D
 	return true, 0, nil
 }
 
-// prune forgets, at most once a second, the Tools without calls in the last minute, and reports whether there were any.
-func (m *Memory) prune(now time.Duration) bool {
-	if now-m.pruned < time.Second {
-		return false
+// prune forgets, at most once a minute, the Tools without calls in the last one, and namespaces without others.
+func (m *Memory) prune(now time.Duration) {
+	if now-m.pruned < minute {
+		return
 	}
-	pruned := false
 	m.pruned = now
-	for of, calls := range m.tools {
-		if calls.used(now) == 0 {
-			delete(m.tools, of)
-			pruned = true
+	for namespace, counted := range m.namespaces {
+		if counted.forget(now); len(counted.calls) == 0 {
+			delete(m.namespaces, namespace)
 		}
 	}
-	return pruned
+}
+
+// hasRoom reports whether another Tool can be counted. It forgets idle ones for that, at most once a second.
+func (t *tools) hasRoom(now time.Duration) bool {
+	if len(t.calls) >= maxTools && now-t.pruned >= time.Second {
+		t.pruned = now
+		t.forget(now)
+	}
+	return len(t.calls) < maxTools
+}
+
+// forget forgets the Tools without calls in the last minute.
+func (t *tools) forget(now time.Duration) {
+	for of, calls := range t.calls {
+		if calls.used(now) == 0 {
+			delete(t.calls, of)
+		}
+	}
 }

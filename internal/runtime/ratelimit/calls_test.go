@@ -60,24 +60,50 @@ func TestAFailingCounterLetsCallsPass(t *testing.T) {
 	}
 }
 
-// A Memory that cannot count another Tool fails, until others are idle.
+// A Memory that cannot count another Tool of a namespace fails, until others are idle. Other namespaces keep their
+// limits.
 func TestTheNumberOfCountedToolsIsBounded(t *testing.T) {
 	c := newClock()
 	m := NewMemory(c.Now)
-	take := func(n int) error {
-		_, _, err := m.Take(t.Context(), Tool{Name: fmt.Sprint(n)}, 1)
+	take := func(namespace string, n int) error {
+		_, _, err := m.Take(t.Context(), Tool{Namespace: namespace, Name: fmt.Sprint(n)}, 1)
 		return err
 	}
 	for n := range maxTools {
-		if err := take(n); err != nil {
+		if err := take("greedy", n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := take(maxTools); !errors.Is(err, ErrFull) {
+	if err := take("greedy", maxTools); !errors.Is(err, ErrFull) {
 		t.Errorf("One more Tool: %v", err)
 	}
+	for n := range 20 {
+		for tool := range maxTools - 1 {
+			if err := take(fmt.Sprint("greedy-", n), tool); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := take("other", 0); err != nil {
+		t.Errorf("Another namespace: %v", err)
+	}
+	if taken, _, err := m.Take(t.Context(), Tool{Namespace: "other", Name: "0"}, 1); taken || err != nil {
+		t.Errorf("A second call in another namespace: %t, %v", taken, err)
+	}
+	// One is in use when the others have expired.
+	c.advance(30 * time.Second)
+	if taken, _, err := m.Take(t.Context(), Tool{Namespace: "greedy", Name: "0"}, 5); !taken || err != nil {
+		t.Fatalf("%t, %v", taken, err)
+	}
+	c.advance(31 * time.Second)
+	if err := take("greedy", maxTools); err != nil {
+		t.Errorf("After a minute: %v", err)
+	}
+	if taken, _, _ := m.Take(t.Context(), Tool{Namespace: "greedy", Name: "0"}, 1); taken {
+		t.Error("The calls of a Tool in use were forgotten")
+	}
 	c.advance(2 * time.Minute)
-	if err := take(maxTools); err != nil {
-		t.Errorf("After two minutes: %v", err)
+	if err := take("other", 0); err != nil || len(m.namespaces) != 1 {
+		t.Errorf("After three minutes: %v, %d namespaces are counted", err, len(m.namespaces))
 	}
 }
