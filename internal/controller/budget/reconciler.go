@@ -3,13 +3,13 @@ package budget
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -118,8 +118,9 @@ func (r *Reconciler) forfeit(ctx context.Context, b *v1alpha1.Budget) error {
 	}
 	// They are watched before they are read: a change that the cache does not have yet enqueues the Budget again.
 	r.left.set(client.ObjectKeyFromObject(b), open)
+	live := &liveTurns{client: r.Live, namespace: b.Namespace}
 	for _, key := range foreign {
-		moved, err := r.hasMovedOn(ctx, b.Namespace, key)
+		moved, err := r.hasMovedOn(ctx, live, key)
 		if err != nil {
 			return err
 		}
@@ -134,9 +135,9 @@ func (r *Reconciler) forfeit(ctx context.Context, b *v1alpha1.Budget) error {
 // hasMovedOn reports whether the step of a reservation has ended. The process that has made it may still run, and the
 // cache of this one may be behind: a Turn that it shows at an earlier step has yet to open that of the reservation, and
 // one that it does not have is gone only if the API server does not have it either.
-func (r *Reconciler) hasMovedOn(ctx context.Context, namespace string, key budget.Key) (bool, error) {
+func (r *Reconciler) hasMovedOn(ctx context.Context, live *liveTurns, key budget.Key) (bool, error) {
 	var turns v1alpha1.TurnList
-	err := r.Client.List(ctx, &turns, client.InNamespace(namespace),
+	err := r.Client.List(ctx, &turns, client.InNamespace(live.namespace),
 		client.MatchingFields{fieldindex.UID: string(key.Turn)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, fmt.Errorf("finding the Turn of a reservation: %w", err)
@@ -145,27 +146,48 @@ func (r *Reconciler) hasMovedOn(ctx context.Context, namespace string, key budge
 		turn := &turns.Items[i]
 		return queue.Finished(turn) || turn.Status.Plan != nil && turn.Status.Plan.Step > key.Step, nil
 	}
-	exists, err := r.exists(ctx, namespace, key.Turn)
+	exists, err := live.has(ctx, key.Turn)
 	return !exists, err
 }
 
 // pageSize is how many Turns are read at once past the cache.
 const pageSize = 500
 
-// exists reports whether the API server has a Turn. Turns are found there by name alone.
-func (r *Reconciler) exists(ctx context.Context, namespace string, turn types.UID) (bool, error) {
+// liveTurns are the Turns of a namespace that the API server has. They are read once, when the first is looked for: the
+// API server finds Turns by name alone. Reservations of an earlier process were made before that.
+type liveTurns struct {
+	client    client.Reader
+	namespace string
+	uids      sets.Set[types.UID]
+}
+
+// has reports whether the API server has a Turn.
+func (l *liveTurns) has(ctx context.Context, turn types.UID) (bool, error) {
+	if l.uids == nil {
+		uids, err := l.read(ctx)
+		if err != nil {
+			return false, err
+		}
+		l.uids = uids
+	}
+	return l.uids.Has(turn), nil
+}
+
+func (l *liveTurns) read(ctx context.Context) (sets.Set[types.UID], error) {
+	uids := sets.Set[types.UID]{}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("TurnList"))
 	for {
-		err := r.Live.List(ctx, list, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(list.Continue))
+		err := l.client.List(ctx, list, client.InNamespace(l.namespace), client.Limit(pageSize),
+			client.Continue(list.Continue))
 		if err != nil {
-			return false, fmt.Errorf("finding the Turn of a reservation past the cache: %w", err)
+			return nil, fmt.Errorf("finding the Turns of reservations past the cache: %w", err)
 		}
-		if slices.ContainsFunc(list.Items, func(o metav1.PartialObjectMetadata) bool { return o.UID == turn }) {
-			return true, nil
+		for i := range list.Items {
+			uids.Insert(list.Items[i].UID)
 		}
 		if list.Continue == "" {
-			return false, nil
+			return uids, nil
 		}
 	}
 }

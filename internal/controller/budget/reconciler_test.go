@@ -65,7 +65,7 @@ func TestAReservationIsForfeitedOnlyWhenItsStepHasEnded(t *testing.T) {
 				live = append(live, test.live)
 			}
 			r := &Reconciler{Client: api(t, interceptor.Funcs{}, cached...), Live: api(t, interceptor.Funcs{}, live...)}
-			got, err := r.hasMovedOn(t.Context(), "ns", budget.Key{Turn: "turn", Step: 3})
+			got, err := r.hasMovedOn(t.Context(), &liveTurns{client: r.Live, namespace: "ns"}, budget.Key{Turn: "turn", Step: 3})
 			if err != nil || got != test.want {
 				t.Errorf("moved on: %t, %v", got, err)
 			}
@@ -96,5 +96,40 @@ func TestATurnThatMovesOnWhileItIsReadIsNotMissed(t *testing.T) {
 	}
 	if want := (types.NamespacedName{Namespace: "ns", Name: "b"}); len(watched) != 1 || watched[0] != want {
 		t.Errorf("a change of the Turn wakes %v", watched)
+	}
+}
+
+func TestTheTurnsOfANamespaceAreReadOncePastTheCache(t *testing.T) {
+	reads := 0
+	counting := interceptor.Funcs{List: func(
+		ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption,
+	) error {
+		reads++
+		return c.List(ctx, list, options...)
+	}}
+	cached, live := turnAt(3, v1alpha1.TurnPhaseReason), turnAt(3, v1alpha1.TurnPhaseReason)
+	live.UID = "behind"
+	r := &Reconciler{
+		Keeper: keeper.New(&keeper.Memory{}, time.Now),
+		Client: api(t, interceptor.Funcs{}, cached), Live: api(t, counting, live),
+	}
+	b := &v1alpha1.Budget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b", UID: "b"}}
+	b.Spec.Limit = "10"
+	reserved := func(turns ...types.UID) {
+		b.Status.Reservations = nil
+		for _, turn := range turns {
+			b.Status.Reservations = append(b.Status.Reservations,
+				v1alpha1.BudgetReservation{TurnUID: turn, Step: 3, Try: 1, Holder: "another", Amount: "1"})
+		}
+	}
+	for _, test := range []struct {
+		turns []types.UID
+		want  int
+	}{{[]types.UID{"turn"}, 0}, {[]types.UID{"turn", "gone-1", "behind", "gone-2", "gone-3"}, 1}} {
+		reads = 0
+		reserved(test.turns...)
+		if err := r.forfeit(t.Context(), b); err != nil || reads != test.want {
+			t.Errorf("%d reads past the cache for %v: %v", reads, test.turns, err)
+		}
 	}
 }
