@@ -50,7 +50,7 @@ var _ = Describe("Apply configurations", func() {
 	It("exist for every kind, have every field, and are applied", func(ctx context.Context) {
 		namespace := newApplyNamespace(ctx)
 		kinds := map[string]bool{}
-		for _, s := range slices.Concat(specimens, resultSpecimens, managerSpecimens) {
+		for _, s := range slices.Concat(specimens, managerSpecimens) {
 			By(s.kind + " " + s.name)
 			object := s.object(namespace)
 			configuration, ok := applyconfiguration.ForKind(object.GroupVersionKind()).(runtime.ApplyConfiguration)

@@ -26,7 +26,7 @@ func (s specimen) object(namespace string) *unstructured.Unstructured {
 
 func specimensOf(kind string) []specimen {
 	var found []specimen
-	for _, s := range slices.Concat(specimens, resultSpecimens, hookSpecimens()) {
+	for _, s := range slices.Concat(specimens, hookSpecimens()) {
 		if s.kind == kind {
 			found = append(found, s)
 		}
@@ -35,7 +35,7 @@ func specimensOf(kind string) []specimen {
 }
 
 // specimens are those of all kinds that users write.
-var specimens = slices.Concat(commonSpecimens, scheduleSpecimens, budgetSpecimens)
+var specimens = slices.Concat(commonSpecimens, resultSpecimens, scheduleSpecimens, budgetSpecimens)
 
 var commonSpecimens = []specimen{
 	{kind: "Harness", name: "complete", spec: `
