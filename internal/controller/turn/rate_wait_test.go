@@ -168,8 +168,8 @@ func TestATurnThatNoLongerWaitsForASlotReturnsItsRoom(t *testing.T) {
 	m.until("the Turn has succeeded", w.hasSucceeded)
 }
 
-// A call that finds no key after a wait for a rate limit begins anew: its first Model may have its key by then, although
-// it had none before the wait.
+// A call that finds no key after a wait for a rate limit begins anew: its first Model may have its key by then,
+// although it had none before the wait.
 func TestACallThatFindsNoKeyAfterARateLimitBeginsAnew(t *testing.T) {
 	w := newWorld(t).begin()
 	w.spareModel()
