@@ -100,7 +100,8 @@ func (r *Reconciler) request(
 		}
 		return r.Steps.CarryOut(ctx, turn, invocation.Call{
 			Call: call, Arguments: arguments, Definition: planned, Network: config.Effective.Network,
-			HideSecrets: config.Tools.PermitSecrets(), InitialFiles: step.InitialFiles(config), KeepsOutput: r.Steps.KeepsOutputs(config), Attempt: run, After: after,
+			HideSecrets: config.Tools.PermitSecrets(), InitialFiles: step.InitialFiles(config),
+			KeepsOutput: r.Steps.KeepsOutputs(config), Attempt: run, After: after,
 		})
 	}
 }

@@ -123,7 +123,7 @@ func FuzzRedact(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value, before, after string, inner, outer int) {
 		if len(value) < minHidden || strings.ContainsAny(value, "[]") || strings.Contains(redacted, value) ||
 			notASCII(value+before+after) || strings.ContainsAny(before+after, `\%`) {
-			t.Skip()
+			return // It is no value of a Secret, or the text is in a form of its own.
 		}
 		in, out := writers[uint(inner)%uint(len(writers))], writers[uint(outer)%uint(len(writers))]
 		left := RedactText(out.write(in.write(before+value+after)), http.Header{noHeader: {value}})
@@ -132,7 +132,7 @@ func FuzzRedact(f *testing.F) {
 			plain, err = in.read(plain)
 		}
 		if err != nil && strings.Contains(left, redacted) {
-			t.Skip("a value that is a part of an escape was removed, so that the text cannot be read")
+			return // The value was a part of an escape, so that the text cannot be read.
 		}
 		if strings.Contains(plain, value) || !strings.Contains(plain, redacted) {
 			t.Errorf("what is left of %q is %q, with %q", before+value+after, left, value)

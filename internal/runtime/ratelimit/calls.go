@@ -117,7 +117,8 @@ func (m *Memory) prune(now time.Duration) {
 	}
 	m.pruned = now
 	for namespace, counted := range m.namespaces {
-		if counted.forget(now); len(counted.calls) == 0 {
+		counted.forget(now)
+		if len(counted.calls) == 0 {
 			delete(m.namespaces, namespace)
 		}
 	}

@@ -62,8 +62,8 @@ func (s *Secrets) Read(ctx context.Context) (*Known, error) {
 	return k, nil
 }
 
-// Hidden returns all values, in no order: of deleted secrets as well, of those for other hosts, and of those that cannot
-// be used any more. A server may have got any of them in an earlier call.
+// Hidden returns all values, in no order: of deleted secrets as well, of those for other hosts, and of those that
+// cannot be used any more. A server may have got any of them in an earlier call.
 func (k *Known) Hidden() []string { return k.hidden }
 
 // all returns the secrets of the Session, with those that were deleted, or why they cannot be used.

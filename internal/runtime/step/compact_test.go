@@ -188,12 +188,14 @@ func TestASummaryAndTheCallAfterItHaveTriesOfTheirOwn(t *testing.T) {
 	busy := provider.StatusError("Test", "m", 429, 20*time.Second, "")
 	b.answer = func(r model.Request) (*model.Response, error) {
 		if isSummaryRequest(r) {
-			if summaries++; summaries == 1 {
+			summaries++
+			if summaries == 1 {
 				return nil, busy
 			}
 			return nil, &model.Error{Code: v1alpha1.ErrorCodeProviderMisconfigured, Text: "no summaries here"}
 		}
-		if prompts++; prompts == 1 {
+		prompts++
+		if prompts == 1 {
 			return nil, busy
 		}
 		return &model.Response{Text: "Fine.", FinishReason: model.FinishStop}, nil

@@ -64,7 +64,12 @@ func (p Process) Fill(ctx context.Context, c Call, to string) (Filled, *tool.Out
 
 // fill replaces references by values that were read.
 func fill(
-	ctx context.Context, c Call, filled Filled, references []sessionsecret.Reference, known *sessionsecret.Known, to string,
+	ctx context.Context,
+	c Call,
+	filled Filled,
+	references []sessionsecret.Reference,
+	known *sessionsecret.Known,
+	to string,
 ) (Filled, *tool.Outcome, error) {
 	refuse := func(reason, why string) (Filled, *tool.Outcome, error) {
 		refused := httpcall.NotSent(c.Call, reason, why)
