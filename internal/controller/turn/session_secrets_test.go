@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,12 +25,12 @@ func TestTheResultsOfATurnWhoseToolsPermitSecretsHaveNone(t *testing.T) {
 			create.Spec.HTTP.SecretArguments = []v1alpha1.SecretArgument{"/body"}
 		}
 		w.begin(w.site("get", v1alpha1.SideEffectPure), create)
-		m, reads := w.manager(0), 0
+		m, reads := w.manager(0), &atomic.Int32{}
 		session := w.session()
 		secret := builder.SessionSecrets(session.Namespace, session.Name, session.UID,
 			map[string]string{"key": "hunter2-hunter2"})
 		m.Steps.Secrets = func(_ context.Context, _, name string) (*corev1.Secret, error) {
-			reads++
+			reads.Add(1)
 			if name != sessionsecret.Name(session.UID) {
 				return nil, site.NotFound(name)
 			}
@@ -39,8 +40,8 @@ func TestTheResultsOfATurnWhoseToolsPermitSecretsHaveNone(t *testing.T) {
 		if got := w.call("get").Preview; got != want {
 			t.Errorf("where secrets are permitted: %t, the result is %q", permitted, got)
 		}
-		if permitted != (reads > 0) {
-			t.Errorf("where secrets are permitted: %t, the Secret was read %d times", permitted, reads)
+		if permitted != (reads.Load() > 0) {
+			t.Errorf("where secrets are permitted: %t, the Secret was read %d times", permitted, reads.Load())
 		}
 	}
 }
