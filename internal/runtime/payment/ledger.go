@@ -140,13 +140,7 @@ func (l ledger) reserve(ctx context.Context, turn types.UID, p Policy, perDay Am
 	}
 	a.Tries++
 	a.Sends = 1
-	if err := l.inWallet(ctx, func(d day) (day, error) {
-		next, refusal := d.reserve(shortID(a.ID), a.Amount, perDay, l.clock())
-		if refusal != nil {
-			return d, refusal
-		}
-		return next, nil
-	}); err != nil {
+	if err := l.takeFromWallet(ctx, perDay, a); err != nil {
 		return nil, err
 	}
 	other, err := l.inSession(ctx, turn, p, a)
@@ -161,6 +155,37 @@ func (l ledger) reserve(ctx context.Context, turn types.UID, p Policy, perDay Am
 		return l.repeat(ctx, *other, a)
 	}
 	return &a, nil
+}
+
+const (
+	// releases is how often a payment is tried again that only reservations are in the way of: one that the limit of
+	// another Session refuses is released at once.
+	releases = 20
+	// releasePause is the pause between two of these tries.
+	releasePause = 50 * time.Millisecond
+)
+
+// takeFromWallet reserves the amount of an attempt in the wallet.
+func (l ledger) takeFromWallet(ctx context.Context, perDay Amount, a Attempt) error {
+	for try := 1; ; try++ {
+		onlyReserved := false
+		err := l.inWallet(ctx, func(d day) (day, error) {
+			next, refusal := d.reserve(shortID(a.ID), a.Amount, perDay, l.clock())
+			if refusal != nil {
+				onlyReserved = a.Amount <= perDay-d.at(l.clock()).Spent
+				return d, refusal
+			}
+			return next, nil
+		})
+		if err == nil || !onlyReserved || try == releases {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(releasePause):
+		}
+	}
 }
 
 // repeat records that one process more sends the payment of an attempt, so that no other one releases it.
