@@ -60,7 +60,7 @@ func (r *Runtime) RunText(ctx context.Context, session, text string) (*v1alpha1.
 }
 
 // Turn returns a Turn by its name, as long as the Runtime lives: with its current status if it was run, without one if
-// it came with the manifests and was not; nil if there is none.
+// it came with the manifests and was not; nil for none.
 func (r *Runtime) Turn(name string) *v1alpha1.Turn {
 	if turn := r.loop.Turn(name); turn != nil {
 		return turn

@@ -77,7 +77,7 @@ func (d *databaseOptions) validate() error {
 	return nil
 }
 
-// open connects to the database and migrates its schema; it returns nil if there is none. The database belongs to the
+// open connects to the database and migrates its schema; it returns nil for none. The database belongs to the
 // cluster, which the UID of namespace kube-system names.
 func (d *databaseOptions) open(ctx context.Context, mgr ctrl.Manager) (*postgres.DB, error) {
 	if d.config.Connection == "" {

@@ -103,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// turn reads the Turn that the ToolResult names; nil if there is none.
+// turn reads the Turn that the ToolResult names; nil for none.
 func (r *Reconciler) turn(
 	ctx context.Context,
 	reader client.Reader,

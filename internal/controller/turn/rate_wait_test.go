@@ -46,7 +46,7 @@ func (l *metered) behindKey() {
 	}
 }
 
-// reserve reserves room for a call of another Turn; it returns nil if there is none.
+// reserve reserves room for a call of another Turn; it returns nil for none.
 func (l *metered) reserve(turn types.UID) *ratelimit.Reservation {
 	room, _ := l.limits.Reserve(l.source, ratelimit.Limit{Requests: 1}, turn, 0)
 	return room

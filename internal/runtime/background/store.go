@@ -191,7 +191,7 @@ func put(t *Task) (record.Put, error) {
 	return record.Put{Key: taskPrefix + t.ID, Value: value, Kind: kind}, nil
 }
 
-// Get returns a task; nil if there is none.
+// Get returns a task; nil for none.
 func (s *Tasks) Get(ctx context.Context, id string) (*Task, error) {
 	_, value, err := s.store.Get(ctx, s.scope, taskPrefix+id)
 	if errors.Is(err, record.ErrNotFound) {

@@ -24,7 +24,7 @@ type Context struct {
 	// Capabilities are those of the layers, each behind those that it depends on.
 	Capabilities []Capability
 	// Model that would be called, the provider's name of it, and the Models that would be called instead, in order. Model
-	// is nil if there is none.
+	// is nil for none.
 	Model     *v1alpha1.Model
 	ModelName string
 	Fallbacks []*v1alpha1.Model

@@ -130,7 +130,7 @@ func outdated(err error) bool {
 		(e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest)
 }
 
-// take returns a kept client for a call; nil if there is none. Those that were made for another url or other headers
+// take returns a kept client for a call; nil for none. Those that were made for another url or other headers
 // are ended.
 func (c *Clients) take(ctx context.Context, caller Caller, of [sha256.Size]byte, r Request) *kept {
 	c.forget(func(k *kept) bool { return k.caller == caller && k.of != of })

@@ -59,7 +59,7 @@ type listener struct {
 	of [sha256.Size]byte
 	// silent reports whether the server does not send notices.
 	silent bool
-	// end ends the stream; nil if there is none.
+	// end ends the stream; nil for none.
 	end context.CancelFunc
 }
 

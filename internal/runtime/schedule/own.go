@@ -135,7 +135,7 @@ func (o Own) Create(ctx context.Context, r Request) (*Entry, error) {
 // List returns the Schedules of the Session that models have created.
 func (o Own) List(ctx context.Context) ([]Entry, error) { return o.Host.List(ctx, o.Owner) }
 
-// Cancel suspends a Schedule of the Session, and returns nil if there is none of this name.
+// Cancel suspends a Schedule of the Session, and returns nil for none of this name.
 func (o Own) Cancel(ctx context.Context, name string) (*Entry, error) {
 	return o.Host.Cancel(ctx, o.Owner, name)
 }

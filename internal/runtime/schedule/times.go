@@ -83,7 +83,7 @@ func Zone(name string) (*time.Location, error) {
 	return location, nil
 }
 
-// Next returns the first time after another one; zero if there is none within five years.
+// Next returns the first time after another one; zero for none within five years.
 func (t *Times) Next(after time.Time) time.Time {
 	after = after.Truncate(time.Second)
 	until := after.Add(horizon)
@@ -138,7 +138,7 @@ func instant(reading time.Time, offset int) time.Time {
 	return reading.Add(-time.Duration(offset) * time.Second)
 }
 
-// Latest returns the last time after one point and not after another; zero if there is none. It does not walk through
+// Latest returns the last time after one point and not after another; zero for none. It does not walk through
 // the times in between: its work grows with the logarithm of their number. It looks back at most 20 years.
 func (t *Times) Latest(after, until time.Time) time.Time {
 	if earliest := until.Add(-farthest); after.Before(earliest) {

@@ -22,7 +22,7 @@ type Acceptance struct {
 	Reason, Message string
 }
 
-// Evaluate decides whether a ToolResult is accepted. turn is the one that it names; nil if there is none.
+// Evaluate decides whether a ToolResult is accepted. turn is the one that it names; nil for none.
 func Evaluate(result *v1alpha1.ToolResult, turn *v1alpha1.Turn) Acceptance {
 	ref, binds := result.Spec.TurnRef, bound(result)
 	if turn == nil {

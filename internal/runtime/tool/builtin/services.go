@@ -92,7 +92,7 @@ type Secrets interface {
 type Schedules interface {
 	Create(ctx context.Context, request schedule.Request) (*schedule.Entry, error)
 	List(ctx context.Context) ([]schedule.Entry, error)
-	// Cancel suspends a Schedule; nil if there is none of this name.
+	// Cancel suspends a Schedule; nil for none of this name.
 	Cancel(ctx context.Context, name string) (*schedule.Entry, error)
 }
 

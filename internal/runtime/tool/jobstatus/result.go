@@ -64,7 +64,7 @@ func LostOutput(call v1alpha1.ToolCall, succeeded tool.Outcome) tool.Outcome {
 	return lost
 }
 
-// toolStatus returns the status of the container that runs the tool, found by its name; nil if there is none.
+// toolStatus returns the status of the container that runs the tool, found by its name; nil for none.
 func toolStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	for i := range pod.Status.ContainerStatuses {
 		if pod.Status.ContainerStatuses[i].Name == v1alpha1.ToolContainerName {

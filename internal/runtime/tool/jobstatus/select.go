@@ -9,7 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// SelectPod returns the pod of a Job that counts for a call; nil if there is none. pods may include those of other
+// SelectPod returns the pod of a Job that counts for a call; nil for none. pods may include those of other
 // Jobs.
 //
 // For an AtMostOnce call only the recorded pod counts, and before one is recorded the first one created. For other
