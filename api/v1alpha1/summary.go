@@ -72,6 +72,10 @@ type TurnSummary struct {
 	// model calls.
 	// +optional
 	Compactions int32 `json:"compactions,omitempty"`
+	// failedSummaries is the number of summaries for a compaction that no Model could write. After one of them the Turn
+	// asks for another only if a provider refuses its prompt as too large.
+	// +optional
+	FailedSummaries int32 `json:"failedSummaries,omitempty"`
 	// toolCalls is the number of planned tool calls.
 	// +optional
 	ToolCalls int32 `json:"toolCalls,omitempty"`

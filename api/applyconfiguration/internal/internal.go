@@ -2832,6 +2832,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - currency
+    - name: failedSummaries
+      type:
+        scalar: numeric
     - name: failedToolCalls
       type:
         scalar: numeric

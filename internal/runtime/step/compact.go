@@ -57,13 +57,19 @@ func (run *Runner) compactingFor(
 	return &compacting{turn: t, config: c, conversation: conversation, threshold: c.Compaction.Threshold(c.Model)}
 }
 
-// due returns how to compact the conversation before a model is called with it, and whether to do that.
+// due returns how to compact the conversation before a model is called with it, and whether to do that. A summary that
+// no Model could write is not asked for again in the Turn: a model call for each of its steps is dear, and is no likelier
+// to succeed.
 func (k *compacting) due() (compaction.Decision, bool) {
 	if k == nil || k.threshold == 0 || k.conversation.Size() < k.threshold || k.turn.Progress.Plan.Compacted != "" {
 		return compaction.Decision{}, false
 	}
 	k.trigger = v1alpha1.CompactionTriggerThreshold
-	return compaction.Decide(k.config.Compaction, k.conversation, k.threshold, true)
+	d, possible := compaction.Decide(k.config.Compaction, k.conversation, k.threshold, true)
+	if sum := k.turn.Progress.Summary; d.Mode == compaction.Summarize && sum != nil && sum.FailedSummaries > 0 {
+		return compaction.Decision{}, false
+	}
+	return d, possible
 }
 
 // refusedAs returns how to compact the conversation after calls with it, and whether to do that: if the provider has
@@ -212,9 +218,13 @@ func (k *compacting) writer() *v1alpha1.Model {
 	return k.called[len(k.called)-1].Model
 }
 
-// account adds the model call for the summary to the totals of the Turn. k may be nil.
+// account adds the model calls for the summary to the totals of the Turn. k may be nil.
 func (k *compacting) account(sum *v1alpha1.TurnSummary) {
-	if k == nil || k.writer() == nil {
+	if k == nil || len(k.called) == 0 {
+		return
+	}
+	if k.writer() == nil {
+		sum.FailedSummaries++
 		return
 	}
 	answer := k.called[len(k.called)-1]

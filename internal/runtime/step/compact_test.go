@@ -1,7 +1,9 @@
 package step
 
 import (
+	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +161,9 @@ func TestWithoutASummaryNothingIsLeftOutUnlessThePromptIsRefused(t *testing.T) {
 	}
 	c := compacts(t, `{"threshold":1000,"keepMessages":2}`)
 	turn, closed := b.reason(b.next(opened), c)
+	if n := turn.Progress.Summary.FailedSummaries; n != 1 {
+		t.Errorf("%d summaries have failed", n)
+	}
 	if turn.Progress.Phase != v1alpha1.TurnPhaseSucceeded ||
 		!strings.Contains(typesOf(closed.Events), "llm.generation llm.generation") {
 		t.Fatalf("the Turn is %s with %s", turn.Progress.Phase, typesOf(closed.Events))
@@ -173,6 +178,34 @@ func TestWithoutASummaryNothingIsLeftOutUnlessThePromptIsRefused(t *testing.T) {
 	}
 	if turn, _ = b.reason(turn, c); turn.Progress.Phase != v1alpha1.TurnPhaseSucceeded {
 		t.Errorf("the Turn is %s", turn.Progress.Phase)
+	}
+}
+
+// A summary costs a model call with all of the conversation. Turns have hundreds of steps.
+//
+// Rules: LLM-08.
+func TestATurnAsksOnceForASummaryThatFails(t *testing.T) {
+	b := newBench(t)
+	b.summarizes(0)
+	opened := b.talk(with(), 8)
+	summaries := 0
+	b.answer = func(r model.Request) (*model.Response, error) {
+		if isSummaryRequest(r) {
+			summaries++
+			return nil, &model.Error{Code: v1alpha1.ErrorCodeProviderMisconfigured, Text: "no summaries here"}
+		}
+		return &model.Response{Text: "Fine.", FinishReason: model.FinishStop}, nil
+	}
+	c, turn := compacts(t, `{"threshold":1000,"keepMessages":2}`), b.next(opened)
+	for i := range 3 {
+		turn.Steers = func(context.Context) ([]turnstate.Steer, error) {
+			ref := v1alpha1.JournalTurn{Name: "steer", UID: types.UID("steer-" + strconv.Itoa(i))}
+			return []turnstate.Steer{{Ref: ref, Input: "Go on."}}[:min(2-i, 1)], nil
+		}
+		turn, _ = b.reason(turn, c)
+	}
+	if summaries != 1 || turn.Progress.Summary.FailedSummaries != 1 {
+		t.Errorf("the Turn has asked for %d summaries, and counts %d", summaries, turn.Progress.Summary.FailedSummaries)
 	}
 }
 

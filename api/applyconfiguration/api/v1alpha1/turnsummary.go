@@ -29,6 +29,9 @@ type TurnSummaryApplyConfiguration struct {
 	// compactions is the number of steps that have compacted the conversation. usage, modelCalls and cost include their
 	// model calls.
 	Compactions *int32 `json:"compactions,omitempty"`
+	// failedSummaries is the number of summaries for a compaction that no Model could write. After one of them the Turn
+	// asks for another only if a provider refuses its prompt as too large.
+	FailedSummaries *int32 `json:"failedSummaries,omitempty"`
 	// toolCalls is the number of planned tool calls.
 	ToolCalls *int32 `json:"toolCalls,omitempty"`
 	// settledToolCalls is the number of tool calls that have their result.
@@ -116,6 +119,14 @@ func (b *TurnSummaryApplyConfiguration) WithSubAgents(value *SubAgentsSummaryApp
 // If called multiple times, the Compactions field is set to the value of the last call.
 func (b *TurnSummaryApplyConfiguration) WithCompactions(value int32) *TurnSummaryApplyConfiguration {
 	b.Compactions = &value
+	return b
+}
+
+// WithFailedSummaries sets the FailedSummaries field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FailedSummaries field is set to the value of the last call.
+func (b *TurnSummaryApplyConfiguration) WithFailedSummaries(value int32) *TurnSummaryApplyConfiguration {
+	b.FailedSummaries = &value
 	return b
 }
 

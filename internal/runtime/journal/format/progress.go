@@ -102,6 +102,7 @@ type (
 		FinishedAt         *metav1.MicroTime `json:"finishedAt,omitempty"`
 		TimeToFirstToken   *metav1.Duration  `json:"firstToken,omitempty"`
 		Compactions        int32             `json:"compactions,omitempty"`
+		FailedSummaries    int32             `json:"failedSummaries,omitempty"`
 	}
 
 	subAgent struct {
@@ -253,7 +254,7 @@ func summaryFrom(s *v1alpha1.TurnSummary) *summary {
 		SettledToolCalls: s.SettledToolCalls, FailedToolCalls: s.FailedToolCalls, Calls: s.Calls,
 		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, TimeToFirstToken: s.TimeToFirstToken,
 		Cost: costsFrom(s.Cost), Payments: costsFrom(s.Payments), SubAgents: subAgentsFrom(s.SubAgents),
-		Compactions: s.Compactions,
+		Compactions: s.Compactions, FailedSummaries: s.FailedSummaries,
 	}
 }
 
@@ -266,7 +267,7 @@ func (s *summary) summary() *v1alpha1.TurnSummary {
 		ToolCalls: s.ToolCalls, SettledToolCalls: s.SettledToolCalls, FailedToolCalls: s.FailedToolCalls, Calls: s.Calls,
 		StartedAt: s.StartedAt, FinishedAt: s.FinishedAt, TimeToFirstToken: s.TimeToFirstToken,
 		Cost: costsOf(s.Cost), Payments: costsOf(s.Payments), SubAgents: s.SubAgents.summary(),
-		Compactions: s.Compactions,
+		Compactions: s.Compactions, FailedSummaries: s.FailedSummaries,
 	}
 }
 
