@@ -80,6 +80,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.HarnessStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HeaderConnection"):
 		return &apiv1alpha1.HeaderConnectionApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HeaderSessionSecret"):
+		return &apiv1alpha1.HeaderSessionSecretApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Hook"):
 		return &apiv1alpha1.HookApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HookMatcher"):

@@ -32,9 +32,9 @@ const (
 	HTTPArgumentsQuery HTTPArguments = "Query"
 )
 
-// HTTPHeader is a header of a request: with a fixed value, with the value of a Secret's key, or with the token of a
-// user's connection.
-// +kubebuilder:validation:XValidation:rule="has(self.value) != (has(self.secretKeyRef) || has(self.connection))",message="exactly one of value, secretKeyRef and connection must be set, but that connection may have a secretKeyRef beside it."
+// HTTPHeader is a header of a request: with a fixed value, with the value of a Secret's key, with the token of a user's
+// connection, or with a secret of the Session.
+// +kubebuilder:validation:XValidation:rule="[has(self.value), has(self.secretKeyRef) || has(self.connection), has(self.sessionSecret)].exists_one(s, s)",message="exactly one of value, secretKeyRef, connection and sessionSecret must be set, but that connection may have a secretKeyRef beside it."
 type HTTPHeader struct {
 	// name of the header. Idempotency-Key, Traceparent and the headers that control the transfer are reserved for the
 	// runtime.
@@ -59,10 +59,35 @@ type HTTPHeader struct {
 	// instead. The discovery of the tools of an MCPServer has no user.
 	// +optional
 	Connection *HeaderConnection `json:"connection,omitempty"`
+	// sessionSecret takes the value from a secret of the Session, which a user sets with `kubectl capstan secret set`. It
+	// is sent only to the hosts that it was set for. In a Session without this secret the call is not executed. The
+	// discovery of the tools of an MCPServer has no Session, and leaves the header out.
+	// +optional
+	SessionSecret *HeaderSessionSecret `json:"sessionSecret,omitempty"`
 }
 
-// IsSecret reports whether the value of the header is secret.
+// IsSecret reports whether the header has the value of a Secret or of a connection.
 func (h HTTPHeader) IsSecret() bool { return h.SecretKeyRef != nil || h.Connection != nil }
+
+// OfSession reports whether the header has a secret of the Session.
+func (h HTTPHeader) OfSession() bool { return h.SessionSecret != nil }
+
+// HeaderSessionSecret is a secret of the Session as a header has it: one line of printable ASCII, at most 8 KiB.
+type HeaderSessionSecret struct {
+	// name of the secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`
+	Name string `json:"name"`
+	// scheme is sent before the value, with a space between them, such as Bearer. Without it the header is the secret
+	// alone.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._~+-]+$`
+	Scheme string `json:"scheme,omitempty"`
+}
 
 // HeaderConnection is the part of a connection that a header has: its token.
 type HeaderConnection struct {
@@ -92,7 +117,7 @@ type SecretArgument string
 // only public addresses, and addresses that the operator of the manager has allowed. Up to five redirects are followed.
 // +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.serviceRef)",message="exactly one of url and serviceRef must be set."
 // +kubebuilder:validation:XValidation:rule="!has(self.payment) || !has(self.method) || self.method in ['GET', 'POST']",message="payment is for the methods GET and POST."
-// +kubebuilder:validation:XValidation:rule="!has(self.payment) || !has(self.secretArguments)",message="a request with secrets of the Session cannot be paid for: leave out payment or secretArguments."
+// +kubebuilder:validation:XValidation:rule="!has(self.payment) || !has(self.secretArguments) && (!has(self.headers) || self.headers.all(h, !has(h.sessionSecret)))",message="a request with secrets of the Session cannot be paid for: leave out payment, or secretArguments and sessionSecret."
 // +kubebuilder:validation:XValidation:rule="!has(self.arguments) || self.arguments != 'Body' || !has(self.method) || self.method != 'GET'",message="a GET has no body: use arguments Query, or another method."
 type HTTPTool struct {
 	// url that the request is sent to: https, without user, password and fragment, or http where the operator of the

@@ -474,10 +474,15 @@ var _ = Describe("A Secret that is planted", func() {
 	})
 })
 
-// pointing are the fields that point to arguments with references to secrets of a Session. They name no Secret: the
+// pointing are the fields that point to secrets of a Session, or to arguments that refer to them. They name no Secret: the
 // policy session-secrets is about who sets one and where it may be sent.
 func pointing() []string {
-	return []string{"MCPServer spec.tools[].secretArguments[]", "Tool spec.http.secretArguments[]"}
+	return []string{
+		"MCPServer spec.headers[].sessionSecret.name", "MCPServer spec.headers[].sessionSecret.scheme",
+		"MCPServer spec.tools[].secretArguments[]",
+		"Tool spec.http.headers[].sessionSecret.name", "Tool spec.http.headers[].sessionSecret.scheme",
+		"Tool spec.http.secretArguments[]",
+	}
 }
 
 // walk visits every field without fields of its own.

@@ -131,6 +131,48 @@ var _ = Describe("A secret of a Session", func() {
 		Entry("with an error that shows it", v1alpha1.SideEffectAtMostOnce, 400),
 	)
 
+	It("reaches the server in a header that the Tool names, and no other call shows it", func(ctx context.Context) {
+		s := newSite(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Header.Get("X-Key")) })
+		other := newSite(func(w http.ResponseWriter, _ *http.Request) {
+			if len(s.requests()) > 0 {
+				_, _ = io.WriteString(w, "the key is "+planted+"-of-a-header")
+			}
+		})
+		tool := s.tool("ask", v1alpha1.SideEffectAtMostOnce)
+		tool.Spec.HTTP.Headers = []v1alpha1.HTTPHeader{
+			{Name: "X-Key", SessionSecret: &v1alpha1.HeaderSessionSecret{Name: "key", Scheme: "Key"}},
+		}
+		namespace := newNamespace(ctx, builder.Script("Told: {{tool:ask}}, {{tool:tell}}",
+			[]v1alpha1.SimulatedToolCall{asksWith("ask", `{}`)}, []v1alpha1.SimulatedToolCall{asksWith("tell", `{}`)}),
+			tool, other.tool("tell", v1alpha1.SideEffectPure))
+		session := builder.Session("demo").In(namespace).Obj()
+		create(ctx, session, by("ann", namespace, "demo-1"))
+		Expect(finished(ctx, namespace, "demo-1").Status.Output).To(
+			ContainSubstring("kubectl capstan secret set key --session demo --host " + s.host()))
+		Expect(s.requests()).To(BeEmpty(), "the secret does not exist")
+		create(ctx, builder.SessionSecrets(namespace, "demo", session.UID,
+			map[string]string{"key": planted + "-of-a-header"}, s.host()), by("ann", namespace, "demo-2"))
+		Expect(finished(ctx, namespace, "demo-2").Status.Output).To(
+			Equal("Told: [redacted], the key is [redacted]"))
+		Expect(s.requests()).To(HaveLen(1))
+		Expect(s.requests()[0].Header.Get("X-Key")).To(Equal("Key " + planted + "-of-a-header"))
+		expectUnseen(ctx, namespace)
+	})
+
+	It("with a line break is not sent in a header", func(ctx context.Context) {
+		s := newSite(echo)
+		tool := s.tool("ask", v1alpha1.SideEffectPure)
+		tool.Spec.HTTP.Headers = []v1alpha1.HTTPHeader{
+			{Name: "X-Key", SessionSecret: &v1alpha1.HeaderSessionSecret{Name: "key"}},
+		}
+		namespace, _ := secretStage(ctx, builder.Session("demo").Obj(),
+			[]v1alpha1.SimulatedToolCall{asksWith("ask", `{}`)}, []*v1alpha1.Tool{tool}, s.host())
+		create(ctx, by("ann", namespace, "demo-1"))
+		Expect(finished(ctx, namespace, "demo-1").Status.Output).To(ContainSubstring("is not a valid header value"))
+		Expect(s.requests()).To(BeEmpty())
+		expectUnseen(ctx, namespace)
+	})
+
 	It("reaches the server in a query, whose echo is redacted", func(ctx context.Context) {
 		s := newSite(echo)
 		tool := filling(s, v1alpha1.SideEffectPure)
@@ -232,16 +274,29 @@ var _ = Describe("A secret of a Session", func() {
 	It("reaches a tool of an MCPServer whose rule permits it", func(ctx context.Context) {
 		s := newSite(sites.MCPHandler(sites.Stateless, sites.Echo("find")).ServeHTTP)
 		server := serverAt(s, v1alpha1.MCPToolRule{Name: "find", SecretArguments: ofKey})
+		server.Spec.Headers = append(server.Spec.Headers, v1alpha1.HTTPHeader{
+			Name: "X-Key", SessionSecret: &v1alpha1.HeaderSessionSecret{Name: "token"},
+		})
 		session := builder.Session("demo").Obj()
 		session.Spec.MCPServers = []v1alpha1.LocalReference{{Name: "search"}}
-		namespace, _ := secretStage(ctx, session,
+		namespace, secret := secretStage(ctx, session,
 			[]v1alpha1.SimulatedToolCall{asksWith(findTool, byReference)}, nil, s.host())
+		two := builder.SessionSecrets(namespace, "demo", session.UID,
+			map[string]string{"key": string(secret.Data["key"]), "token": planted + "-token"}, s.host())
+		two.ResourceVersion = secret.ResourceVersion
+		Expect(kit.Client.Update(ctx, two)).To(Succeed())
 		server.Namespace = namespace
 		create(ctx, server, by("ann", namespace, "demo-1"))
 		Expect(finished(ctx, namespace, "demo-1").Status.Output).
 			To(ContainSubstring(`{"key":"[redacted]","note":"secret://key"}`))
 		Expect(mcpCalls(s)).To(HaveLen(1))
 		Expect(mcpCalls(s)[0].body).To(And(ContainSubstring(planted), ContainSubstring(`"note":"secret://key"`)))
+		Expect(mcpCalls(s)[0].Header.Get("X-Key")).To(Equal(planted + "-token"))
+		for _, request := range s.requests() {
+			if strings.Contains(request.body, `"tools/list"`) {
+				Expect(request.Header).NotTo(HaveKey("X-Key"), "the discovery")
+			}
+		}
 		expectUnseen(ctx, namespace)
 	})
 })

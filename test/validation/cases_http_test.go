@@ -19,8 +19,8 @@ const (
 	withFragment = "spec.http.url rule url must not have a fragment."
 	ownHeader    = "spec.http.headers[].name rule this header is set by the runtime, or says how the request is sent. " +
 		"Leave it out."
-	eitherValue = "spec.http.headers[] rule exactly one of value, secretKeyRef and connection must be set, but that " +
-		"connection may have a secretKeyRef beside it."
+	eitherValue = "spec.http.headers[] rule exactly one of value, secretKeyRef, connection and sessionSecret must be " +
+		"set, but that connection may have a secretKeyRef beside it."
 	sameHeader  = "spec.http.headers rule header names must be unique, regardless of case."
 	noBody      = "spec.http rule a GET has no body: use arguments Query, or another method."
 	httpTimeout = "spec.http.timeout rule timeout must be between 1s and 15m."
@@ -105,6 +105,29 @@ var httpCases = []ruleCase{
 		rule:     eitherValue,
 		accepted: request(`headers: [{name: A, connection: {provider: github}, secretKeyRef: {name: s, key: k}}]`),
 		rejected: request(`headers: [{name: A, connection: {provider: github}, value: a}]`),
+	},
+	{
+		rule:     eitherValue,
+		accepted: request(`headers: [{name: A, sessionSecret: {name: key, scheme: Bearer}}]`),
+		rejected: request(`headers: [{name: A, sessionSecret: {name: key}, secretKeyRef: {name: s, key: k}}]`),
+	},
+	{
+		rule:     "spec.http.headers[].sessionSecret required name",
+		accepted: request(`headers: [{name: A, sessionSecret: {name: crm-key}}]`),
+		rejected: request(`headers: [{name: A, sessionSecret: {}}]`),
+		message:  `spec.http.headers[0].sessionSecret.name: Required value`,
+	},
+	{
+		rule:     "spec.http.headers[].sessionSecret.name pattern",
+		accepted: request(`headers: [{name: A, sessionSecret: {name: a.b_c-1}}]`),
+		rejected: request(`headers: [{name: A, sessionSecret: {name: Key}}]`),
+		message:  `spec.http.headers[0].sessionSecret.name in body should match`,
+	},
+	{
+		rule:     "spec.http.headers[].sessionSecret.scheme pattern",
+		accepted: request(`headers: [{name: A, sessionSecret: {name: key, scheme: Bearer}}]`),
+		rejected: request(`headers: [{name: A, sessionSecret: {name: key, scheme: "Bearer x"}}]`),
+		message:  `spec.http.headers[0].sessionSecret.scheme in body should match`,
 	},
 	{
 		rule:     "spec.http.headers[].connection required provider",

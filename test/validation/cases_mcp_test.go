@@ -22,8 +22,8 @@ const (
 	serverIdentity = "spec rule the identity AgentToken sets the header Authorization. Leave it out of headers."
 	serverOwn      = "spec.headers[].name rule this header is set by the runtime, or says how the request is sent. " +
 		"Leave it out."
-	serverEither = "spec.headers[] rule exactly one of value, secretKeyRef and connection must be set, but that " +
-		"connection may have a secretKeyRef beside it."
+	serverEither = "spec.headers[] rule exactly one of value, secretKeyRef, connection and sessionSecret must be set, " +
+		"but that connection may have a secretKeyRef beside it."
 	serverApproval = "spec.tools[] rule approvalTimeout is for tools with the policy RequiresApproval."
 	serverApprove  = "spec.tools[].approvalTimeout rule approvalTimeout must be between 1s and 8760h."
 )
@@ -53,6 +53,24 @@ var serverCases = []ruleCase{
 	{
 		rule: "spec.identity enum", accepted: served(`identity: AgentToken`), rejected: served(`identity: Token`),
 		message: "spec.identity: Unsupported value",
+	},
+	{
+		rule:     "spec.headers[].sessionSecret required name",
+		accepted: served(`headers: [{name: A, sessionSecret: {name: crm-key}}]`),
+		rejected: served(`headers: [{name: A, sessionSecret: {}}]`),
+		message:  "spec.headers[0].sessionSecret.name: Required value",
+	},
+	{
+		rule:     "spec.headers[].sessionSecret.name pattern",
+		accepted: served(`headers: [{name: A, sessionSecret: {name: a.b_c-1}}]`),
+		rejected: served(`headers: [{name: A, sessionSecret: {name: Key}}]`),
+		message:  "spec.headers[0].sessionSecret.name in body should match",
+	},
+	{
+		rule:     "spec.headers[].sessionSecret.scheme pattern",
+		accepted: served(`headers: [{name: A, sessionSecret: {name: key, scheme: Bearer}}]`),
+		rejected: served(`headers: [{name: A, sessionSecret: {name: key, scheme: "Bearer x"}}]`),
+		message:  "spec.headers[0].sessionSecret.scheme in body should match",
 	},
 	{
 		rule:     "spec.headers[].connection required provider",

@@ -9,16 +9,23 @@ func payment(fields string) string {
 }
 
 const (
-	tooLittle = " rule the amount must be more than 0."
-	payee     = `"0x209693Bc6afc0C5328bA36FaF03C514EF312287C"`
+	tooLittle   = " rule the amount must be more than 0."
+	withSecrets = "spec.http rule a request with secrets of the Session cannot be paid for: leave out payment, or " +
+		"secretArguments and sessionSecret."
+	payee = `"0x209693Bc6afc0C5328bA36FaF03C514EF312287C"`
 )
 
 var paymentCases = []ruleCase{
 	{
-		rule: "spec.http rule a request with secrets of the Session cannot be paid for: leave out payment or " +
-			"secretArguments.",
+		rule:     withSecrets,
 		accepted: request(`secretArguments: [/a]`),
 		rejected: request(`secretArguments: [/a], payment: {rail: X402Base, walletRef: {name: w, key: k}, maxAmount: "1"}`),
+	},
+	{
+		rule:     withSecrets,
+		accepted: request(`headers: [{name: A, sessionSecret: {name: key}}]`),
+		rejected: request(`headers: [{name: A, sessionSecret: {name: key}}], ` +
+			`payment: {rail: X402Base, walletRef: {name: w, key: k}, maxAmount: "1"}`),
 	},
 	{
 		rule:     "spec.http rule payment is for the methods GET and POST.",

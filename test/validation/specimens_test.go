@@ -388,6 +388,8 @@ var commonSpecimens = []specimen{
     secretKeyRef: {name: vllm-tls, key: ca.crt}
 `},
 	{kind: "MCPServer", name: "in-cluster-map", spec: `
+  headers:
+  - {name: X-Customer-Key, sessionSecret: {name: crm-key, scheme: Key}}
   serviceRef: {name: mcp, port: 443, scheme: HTTPS}
   caBundle:
     configMapKeyRef: {name: mcp-ca, key: ca.crt}
@@ -433,6 +435,8 @@ var commonSpecimens = []specimen{
   http:
     url: https://api.example.org/v1/customers
     method: POST
+    headers:
+    - {name: Authorization, sessionSecret: {name: crm-key, scheme: Bearer}}
     secretArguments: [/key, /billing/token]
     timeout: 30s
 `},

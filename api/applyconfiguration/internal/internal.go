@@ -699,6 +699,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: secretKeyRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.SecretKeyReference
+    - name: sessionSecret
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.HeaderSessionSecret
     - name: value
       type:
         scalar: string
@@ -885,6 +888,15 @@ var schemaYAML = typed.YAMLObject(`types:
   map:
     fields:
     - name: provider
+      type:
+        scalar: string
+    - name: scheme
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.HeaderSessionSecret
+  map:
+    fields:
+    - name: name
       type:
         scalar: string
     - name: scheme

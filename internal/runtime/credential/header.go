@@ -26,16 +26,14 @@ func HeaderValue(secret *corev1.Secret, ref *v1alpha1.SecretKeyReference, to str
 		)
 	}
 	raw, ok := secret.Data[ref.Key]
-	value = strings.TrimRight(string(raw), "\r\n")
+	value = line(string(raw))
 	switch _, connection := secret.Labels[v1alpha1.LabelConnection]; {
 	case connection:
 		return "", fmt.Sprintf("Secret %q is the connection of a user: refer to it by connection, not by secretKeyRef",
 			ref.Name)
 	case !ok:
 		return "", fmt.Sprintf("Secret %q has no key %q, which one of its headers requires", ref.Name, ref.Key)
-	case value == "",
-		len(value) > MaxHeaderBytes,
-		strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }):
+	case !sendable(value):
 		return "", fmt.Sprintf("key %q of Secret %q is not a valid header value: it must be 1 to %d printable ASCII "+
 			"characters", ref.Key, ref.Name, MaxHeaderBytes)
 	default:
@@ -67,6 +65,9 @@ type Sources struct {
 	// Tokens are those of the connections that the request uses, by provider. A header with another connection has the
 	// value of its Secret, or is left out.
 	Tokens map[string]Token
+	// Session are the secrets of the Session for the url of the request, by name. Without a value of its own here, a
+	// header with one is left out.
+	Session map[string]string
 }
 
 // Headers returns the headers of a request to a URL: those with fixed values, and those with values that are secret.
@@ -78,6 +79,12 @@ func Headers(headers []v1alpha1.HTTPHeader, from Sources, to string) (plain, sec
 		switch token, connected := tokenOf(header, from.Tokens); {
 		case connected:
 			value, why = tokenValue(header.Connection, token, to)
+		case header.OfSession():
+			var known bool
+			if value, known = from.Session[header.SessionSecret.Name]; !known {
+				continue
+			}
+			value, why = sessionValue(header.SessionSecret, value)
 		case header.SecretKeyRef != nil:
 			value, why = HeaderValue(from.Secrets[header.SecretKeyRef.Name], header.SecretKeyRef, to)
 		case header.Value != nil:
@@ -110,4 +117,25 @@ func tokenValue(header *v1alpha1.HeaderConnection, token Token, to string) (valu
 		value = header.Scheme + " " + value
 	}
 	return value, elsewhere(token.Secret, to)
+}
+
+// sessionValue returns the value of a header with a secret of the Session, or why it cannot be one.
+func sessionValue(header *v1alpha1.HeaderSessionSecret, value string) (sent, why string) {
+	if value = line(value); !sendable(value) {
+		return "", fmt.Sprintf("the secret %q of the session is not a valid header value: it must be 1 to %d printable "+
+			"ASCII characters", header.Name, MaxHeaderBytes)
+	}
+	if header.Scheme != "" {
+		value = header.Scheme + " " + value
+	}
+	return value, ""
+}
+
+// line returns a value without line breaks at its end.
+func line(value string) string { return strings.TrimRight(value, "\r\n") }
+
+// sendable reports whether a value can be that of a header.
+func sendable(value string) bool {
+	return value != "" && len(value) <= MaxHeaderBytes &&
+		!strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' })
 }

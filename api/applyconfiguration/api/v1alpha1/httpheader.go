@@ -5,8 +5,8 @@ package v1alpha1
 // HTTPHeaderApplyConfiguration represents a declarative configuration of the HTTPHeader type for use
 // with apply.
 //
-// HTTPHeader is a header of a request: with a fixed value, with the value of a Secret's key, or with the token of a
-// user's connection.
+// HTTPHeader is a header of a request: with a fixed value, with the value of a Secret's key, with the token of a user's
+// connection, or with a secret of the Session.
 type HTTPHeaderApplyConfiguration struct {
 	// name of the header. Idempotency-Key, Traceparent and the headers that control the transfer are reserved for the
 	// runtime.
@@ -21,6 +21,10 @@ type HTTPHeaderApplyConfiguration struct {
 	// has none, the call waits until it is set up; with a secretKeyRef beside it, the value of that Secret is sent
 	// instead. The discovery of the tools of an MCPServer has no user.
 	Connection *HeaderConnectionApplyConfiguration `json:"connection,omitempty"`
+	// sessionSecret takes the value from a secret of the Session, which a user sets with `kubectl capstan secret set`. It
+	// is sent only to the hosts that it was set for. In a Session without this secret the call is not executed. The
+	// discovery of the tools of an MCPServer has no Session, and leaves the header out.
+	SessionSecret *HeaderSessionSecretApplyConfiguration `json:"sessionSecret,omitempty"`
 }
 
 // HTTPHeaderApplyConfiguration constructs a declarative configuration of the HTTPHeader type for use with
@@ -58,5 +62,13 @@ func (b *HTTPHeaderApplyConfiguration) WithSecretKeyRef(value *SecretKeyReferenc
 // If called multiple times, the Connection field is set to the value of the last call.
 func (b *HTTPHeaderApplyConfiguration) WithConnection(value *HeaderConnectionApplyConfiguration) *HTTPHeaderApplyConfiguration {
 	b.Connection = value
+	return b
+}
+
+// WithSessionSecret sets the SessionSecret field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SessionSecret field is set to the value of the last call.
+func (b *HTTPHeaderApplyConfiguration) WithSessionSecret(value *HeaderSessionSecretApplyConfiguration) *HTTPHeaderApplyConfiguration {
+	b.SessionSecret = value
 	return b
 }

@@ -22,15 +22,17 @@ const maxFilled = 512 << 10
 type Filled struct {
 	// Arguments with the values of secrets in the place of the references to them.
 	Arguments string
-	// Carries reports whether the arguments have a value, which is for the host of the request alone.
+	// Headers are the secrets for the headers of the request, by name.
+	Headers map[string]string
+	// Carries reports whether the request has a value, which is for its host alone.
 	Carries bool
 	// Hidden are the values that the result must not show: all of the Session. A server may return one that an earlier
 	// call has sent.
 	Hidden []string
 }
 
-// Fill replaces the references to secrets of the Session in the arguments of a call whose definition permits them, for
-// a request to a URL (KV-02). The outcome is that of a call which cannot be sent; nil if it can. It reads the secrets
+// Fill replaces the references to secrets of the Session in the arguments of a call whose definition permits them, and
+// returns those for its headers, for a request to a URL (KV-02). The outcome is that of a call which cannot be sent; nil if it can. It reads the secrets
 // at most once, and not if no tool of the Session permits a reference.
 func (p Process) Fill(ctx context.Context, c Call, to string) (Filled, *tool.Outcome, error) {
 	filled := Filled{Arguments: c.Arguments}
@@ -39,13 +41,15 @@ func (p Process) Fill(ctx context.Context, c Call, to string) (Filled, *tool.Out
 	if err != nil {
 		references = nil
 	}
-	if len(references) == 0 && !c.HideSecrets {
+	headers := c.Definition.SecretHeaders()
+	needs := len(references) > 0 || len(headers) > 0
+	if !needs && !c.HideSecrets {
 		return filled, nil, nil
 	}
 	of := record.Session{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID}
 	known, err := sessionsecret.Of(p.Secrets, p.Records, of).Read(ctx)
 	switch {
-	case apierrors.IsForbidden(err) && len(references) == 0:
+	case apierrors.IsForbidden(err) && !needs:
 		// The manager sends no values in this namespace, and the call needs none.
 		return filled, nil, nil
 	case apierrors.IsForbidden(err):
@@ -56,18 +60,19 @@ func (p Process) Fill(ctx context.Context, c Call, to string) (Filled, *tool.Out
 		return filled, nil, fmt.Errorf("filling in the secrets of call %s: %w", c.Call.ID, err)
 	}
 	filled.Hidden = known.Hidden()
-	if len(references) == 0 {
+	if !needs {
 		return filled, nil, nil
 	}
-	return fill(ctx, c, filled, references, known, to)
+	return fill(ctx, c, filled, references, headers, known, to)
 }
 
-// fill replaces references by values that were read.
+// fill replaces references by values that were read, and selects those for headers.
 func fill(
 	ctx context.Context,
 	c Call,
 	filled Filled,
 	references []sessionsecret.Reference,
+	headers []v1alpha1.HeaderSessionSecret,
 	known *sessionsecret.Known,
 	to string,
 ) (Filled, *tool.Outcome, error) {
@@ -83,6 +88,9 @@ func fill(
 	for _, r := range references {
 		names = append(names, r.Name)
 	}
+	for _, h := range headers {
+		names = append(names, h.Name)
+	}
 	values, why, err := known.Values(ctx, names, u)
 	switch {
 	case err != nil:
@@ -94,6 +102,9 @@ func fill(
 	if err != nil {
 		return refuse(v1alpha1.ToolCallReasonArgumentsTooLarge, err.Error())
 	}
-	filled.Arguments, filled.Carries = arguments, true
+	filled.Arguments, filled.Headers, filled.Carries = arguments, map[string]string{}, true
+	for _, h := range headers {
+		filled.Headers[h.Name] = values[h.Name]
+	}
 	return filled, nil, nil
 }

@@ -44,6 +44,7 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 	if err != nil || refused != nil {
 		return executor.Work{Refused: refused, Abandoned: httpcall.Abandoned()}, err
 	}
+	secrets.Session = filled.Headers
 	request, refused := httpcall.Build(httpcall.Params{
 		Turn:        c.Turn.UID,
 		Call:        c.Call,

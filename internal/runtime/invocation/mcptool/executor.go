@@ -44,14 +44,15 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		return executor.Work{}, err
 	}
 	url, route := destination.Of(remote.Server.Namespace, spec.URL, spec.ServiceRef)
+	filled, refused, err := p.Fill(ctx, c, url)
+	if err != nil || refused != nil {
+		return executor.Work{Refused: refused, Abandoned: httpcall.Abandoned()}, err
+	}
+	secrets.Session = filled.Headers
 	plain, secret, why := credential.Headers(spec.Headers, secrets, url)
 	if why != "" {
 		refused := httpcall.NotSent(c.Call, v1alpha1.ToolCallReasonSecretUnusable, why)
 		return executor.Work{Refused: &refused, Abandoned: httpcall.Abandoned()}, nil
-	}
-	filled, refused, err := p.Fill(ctx, c, url)
-	if err != nil || refused != nil {
-		return executor.Work{Refused: refused, Abandoned: httpcall.Abandoned()}, err
 	}
 	hidden := credential.Hiding(secret, filled.Hidden...)
 	route.Roots = trusted.Roots

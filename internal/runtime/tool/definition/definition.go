@@ -171,6 +171,28 @@ func (d *Definition) SecretArguments() []string {
 	return pointers
 }
 
+// SecretHeaders are the headers of the requests that have a secret of the Session; none for no definition.
+func (d *Definition) SecretHeaders() []v1alpha1.HeaderSessionSecret {
+	var secrets []v1alpha1.HeaderSessionSecret
+	for _, header := range d.headers() {
+		if header.OfSession() {
+			secrets = append(secrets, *header.SessionSecret)
+		}
+	}
+	return secrets
+}
+
+// headers of the requests of an HTTP tool, or of a tool of an MCPServer.
+func (d *Definition) headers() []v1alpha1.HTTPHeader {
+	if spec := d.Spec(); spec != nil && spec.HTTP != nil {
+		return spec.HTTP.Headers
+	}
+	if remote := d.Remote(); remote != nil {
+		return remote.Server.Spec.Headers
+	}
+	return nil
+}
+
 // LeftOut reports whether a cache has left out the texts for the model.
 func (d *Definition) LeftOut() bool {
 	spec := d.Spec()
@@ -243,7 +265,9 @@ func (s Set) Find(name string) *Definition {
 
 // PermitSecrets reports whether a tool may be sent secrets of the Session.
 func (s Set) PermitSecrets() bool {
-	return slices.ContainsFunc(s, func(d *Definition) bool { return len(d.SecretArguments()) > 0 })
+	return slices.ContainsFunc(s, func(d *Definition) bool {
+		return len(d.SecretArguments()) > 0 || slices.ContainsFunc(d.headers(), v1alpha1.HTTPHeader.OfSession)
+	})
 }
 
 // Planned returns the definition that a call was planned with; nil if it is gone or was changed.

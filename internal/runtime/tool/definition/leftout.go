@@ -38,9 +38,15 @@ func LeaveOutExecution(spec *v1alpha1.ToolSpec) {
 	if spec.HTTP != nil {
 		http := *spec.HTTP
 		http.URL = mark
-		http.Headers = slices.Clone(firstOf(http.Headers, v1alpha1.HTTPHeader.IsSecret))
+		http.Headers = shown(http.Headers)
 		spec.HTTP = &http
 	}
+}
+
+// shown returns one header of each kind that shows where secrets are sent.
+func shown(headers []v1alpha1.HTTPHeader) []v1alpha1.HTTPHeader {
+	return slices.Concat(
+		firstOf(headers, v1alpha1.HTTPHeader.IsSecret), firstOf(headers, v1alpha1.HTTPHeader.OfSession))
 }
 
 func firstOf[T any](items []T, is func(T) bool) []T {

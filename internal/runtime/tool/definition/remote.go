@@ -186,8 +186,7 @@ func LeaveOutConnection(server *v1alpha1.MCPServer) {
 		return
 	}
 	spec.URL = leftout.Mark(0, connectionDigest(spec))
-	// One shows that the server is sent a Secret.
-	spec.Headers = slices.Clone(firstOf(spec.Headers, v1alpha1.HTTPHeader.IsSecret))
+	spec.Headers = shown(spec.Headers)
 }
 
 // maxKeptConnection is the size up to which a cache keeps what only requests to an MCPServer need.
