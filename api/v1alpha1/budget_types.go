@@ -145,7 +145,7 @@ type BudgetSpec struct {
 	// longest has 32 characters. Default: UTC.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self != 'Local' && timestamp('2026-01-01T00:00:00Z').getFullYear(self) > 2000",message="timeZone must be the name of a time zone in the IANA database."
+	// +kubebuilder:validation:XValidation:rule="self != 'Local' && !self.contains(':') && timestamp('2026-01-01T00:00:00Z').getFullYear(self) > 2000",message="timeZone must be the name of a time zone in the IANA database."
 	TimeZone string `json:"timeZone,omitempty"`
 	// onExhausted is Pause (default) or End. With Pause, a Turn whose next model call does not fit into the rest of the
 	// limit waits until the limit is raised or the next window begins. With End the Turn ends, with reason

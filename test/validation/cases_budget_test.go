@@ -65,6 +65,10 @@ var budgetCases = []ruleCase{
 		accepted: `spec: {window: Day, timeZone: Europe/Berlin}`, rejected: `spec: {window: Day, timeZone: Local}`,
 	},
 	{
+		rule:     "spec.timeZone rule timeZone must be the name of a time zone in the IANA database.",
+		accepted: `spec: {window: Day, timeZone: Etc/GMT-1}`, rejected: `spec: {window: Day, timeZone: "+01:00"}`,
+	},
+	{
 		rule:     "spec rule currency must be set with the unit Currency, and only with it.",
 		accepted: `spec: {` + tokens + `}`, rejected: `spec: {unit: Tokens}`,
 	},
