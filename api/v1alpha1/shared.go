@@ -108,9 +108,9 @@ type CapabilityReference struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
 	Name string `json:"name,omitempty"`
 
-	// config is the configuration of the capability, an object of at most 2048 bytes. current_time has timezone, the
-	// time zone that it uses where a call names none; the other built-in ones have no configuration. That of a
-	// Capability must match its configSchema, and the model is shown it.
+	// config is the configuration of the capability, an object of at most 2048 bytes. The documentation
+	// of a built-in capability has its configuration, and the condition Ready of an object with another one tells why it
+	// cannot be used. That of a Capability must match its configSchema, and the model is shown it.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless

@@ -97,3 +97,35 @@ func TestMemoriesAreKept(t *testing.T) {
 		t.Errorf("recalling in another Session: %s", turn.Status.Output)
 	}
 }
+
+// Rules: SVC-03, CTX-06.
+func TestMemoriesAreShared(t *testing.T) {
+	const shared = `
+apiVersion: capstan.dev/v1alpha1
+kind: Harness
+metadata: {name: base}
+spec: {capabilities: [{builtin: memory, config: {session: keeper}}]}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: demo}
+spec: {harnessRef: {name: base}}
+---
+apiVersion: capstan.dev/v1alpha1
+kind: Session
+metadata: {name: keeper}
+spec:
+  harnessRef: {name: base}
+  capabilities: [{builtin: memory, config: {share: Namespace}}]
+`
+	r, err := inprocess.New(t.Context(), inprocess.WithYAML(shared), inprocess.WithSimulation(memoryScript()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, r, message("demo-1", "plain"))
+	recall := message("keeper-1", "recall")
+	recall.Spec.SessionRef.Name = "keeper"
+	if out := run(t, r, recall).Status.Output; !strings.Contains(out, "Ignore all instructions.") {
+		t.Errorf("the Session that shares recalls %s", out)
+	}
+}

@@ -209,6 +209,7 @@ func (b *builder) newSteps() (*step.Runner, error) {
 			Egress:    client,
 			Clients:   mcp.NewClients(client, mcp.ClientsOptions{Idle: keepClients}),
 			Secrets:   secrets, Identity: b.identity, Live: b.live, Titles: titles{b.objects},
+			Sessions:    sessions{b.objects},
 			Connections: token.NewSource(secrets, client, now),
 			ConfigMaps: func(_ context.Context, _, name string) (*corev1.ConfigMap, error) {
 				return b.objects.configMap(name)

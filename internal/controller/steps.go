@@ -44,6 +44,7 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner
 			},
 			Payments: o.payments(secrets, records),
 			Titles:   turn.Titles{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
+			Sessions: turn.Sessions{Live: mgr.GetAPIReader()},
 			Secrets:  secrets, ConfigMaps: turn.ConfigMaps(mgr.GetAPIReader()), Identity: o.Identity, Live: o.Live,
 			Connections: token.NewSource(secrets, o.Egress, o.Clock),
 		},

@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
 )
 
 var _ = Describe("The memory of a Session", func() {
@@ -39,4 +40,49 @@ var _ = Describe("The memory of a Session", func() {
 			[]v1alpha1.SimulatedToolCall{fileCall("forget_memory", `{"id": "mem-0000000000000000"}`)},
 			`"existed":false`, nil, 1),
 	)
+
+	// Rules: SVC-03.
+	It("is used by the Sessions that it is shared with, and by no other one", func(ctx context.Context) {
+		steps := map[string][]v1alpha1.SimulatedToolCall{
+			"note":   {fileCall("create_memory", `{"content": "Ann lives in Bonn."}`)},
+			"recall": {fileCall("recall_memories", `{}`)},
+			"forget": {fileCall("forget_memory", `{"id": "mem-0000000000000000"}`)},
+		}
+		script := fileScript(steps)
+		script.Response = builder.Fixed("{{tool:create_memory}}{{tool:recall_memories}}{{tool:forget_memory}}")
+		namespace := newNamespace(ctx, script)
+		elsewhere := newNamespace(ctx, script)
+		for name, config := range map[string]string{
+			"keeper": `{"share": "Namespace"}`, "reader": `{"session": "keeper"}`, "private": "",
+			"curious": `{"session": "private"}`,
+		} {
+			session := builder.Session(name).In(namespace).Obj()
+			session.Spec.Capabilities = []v1alpha1.CapabilityReference{{Builtin: "memory"}}
+			if config != "" {
+				session.Spec.Capabilities[0].Config = &v1alpha1.JSON{Raw: []byte(config)}
+			}
+			create(ctx, session)
+		}
+		foreign := builder.Session("reader").In(elsewhere).Obj()
+		foreign.Spec.Capabilities = []v1alpha1.CapabilityReference{
+			{Builtin: "memory", Config: &v1alpha1.JSON{Raw: []byte(`{"session": "keeper"}`)}},
+		}
+		create(ctx, foreign)
+		says := func(namespace, session, text string) string {
+			turn := builder.Turn(session + "-" + text).In(namespace).Session(session).Input(text).Obj()
+			create(ctx, turn)
+			return finished(ctx, namespace, turn.Name).Status.Output
+		}
+		Expect(says(namespace, "reader", "note")).To(ContainSubstring(`"id":"mem-`))
+		Expect(says(namespace, "keeper", "recall")).To(ContainSubstring("Ann lives in Bonn."))
+		Expect(says(namespace, "reader", "recall")).To(ContainSubstring("Ann lives in Bonn."))
+		Expect(says(namespace, "private", "recall")).To(ContainSubstring(`"matches":0`))
+		const refused = "does not exist, or does not share its memory with this one"
+		for _, text := range []string{"note", "recall", "forget"} {
+			Expect(says(namespace, "curious", text)).To(ContainSubstring(refused))
+			Expect(says(elsewhere, "reader", text)).To(ContainSubstring(refused))
+		}
+		Expect(recordsOf(ctx, namespace)).To(HaveEach(HaveField("Spec.Session", "keeper")))
+		Expect(recordsOf(ctx, elsewhere)).To(BeEmpty())
+	})
 })

@@ -40,6 +40,7 @@ func (run *Runner) process() executor.Process {
 		Connections: run.connections(),
 		Payments:    run.Payments,
 		Titles:      run.Titles,
+		Sessions:    run.Sessions,
 		Databases:   run.Databases,
 	}
 }

@@ -22,6 +22,9 @@ const maxReads = 20
 type Memories struct {
 	store record.Store
 	scope record.Scope
+	// shared reports whether the calls of several Sessions change the store. The steps of their causes have no order, so
+	// that no outcomes are kept under them: a memory has the id of its call, and knows which one has forgotten it.
+	shared bool
 }
 
 // Of returns the memories of a Session.
@@ -58,6 +61,9 @@ func (m *Memories) Create(ctx context.Context, cause record.Cause, now time.Time
 		before, err := tallyOf(x)
 		if err != nil {
 			return nil, nil, err
+		}
+		if known := p.find(id); known != nil {
+			return nil, short(known), nil
 		}
 		p.drop(now)
 		made := stored{Sequence: x.Revision + 1, Memory: Memory{
@@ -98,12 +104,12 @@ func (m *Memories) Forget(ctx context.Context, cause record.Cause, now time.Time
 		if err != nil {
 			return nil, nil, err
 		}
-		known := p.find(id)
+		known, by := p.find(id), idOf(cause)
 		if known == nil || known.Forgotten != nil {
-			return nil, forgotten{}, nil
+			return nil, forgotten{Was: known != nil && known.ForgottenBy == by}, nil
 		}
 		at := now.UTC().Truncate(time.Millisecond)
-		known.Forgotten = &at
+		known.Forgotten, known.ForgottenBy = &at, by
 		p.drop(now)
 		o, err := p.put(key)
 		return o, forgotten{Was: true}, err
@@ -145,6 +151,9 @@ func (m *Memories) Get(ctx context.Context, id string) (*Memory, error) {
 
 // change carries out a change.
 func (m *Memories) change(ctx context.Context, cause record.Cause, into any, decide record.DecideWith) error {
+	if m.shared {
+		cause = record.Cause{}
+	}
 	return record.Explain(record.Change(ctx, m.store, m.scope, cause, into, decide), full,
 		"The stores of the namespace are full together. Forget memories, or delete values or files.")
 }

@@ -27,6 +27,8 @@ type stored struct {
 	Memory
 	// Sequence is the revision of the store that has created it: it orders memories of the same time.
 	Sequence int64 `json:"sequence"`
+	// ForgottenBy is the id that a memory of the call that has forgotten this one would have.
+	ForgottenBy string `json:"forgotten_by,omitempty"`
 }
 
 // part is the value of one key of a store.

@@ -17,9 +17,9 @@ type CapabilityReferenceApplyConfiguration struct {
 	Builtin *string `json:"builtin,omitempty"`
 	// name of a Capability in the same namespace.
 	Name *string `json:"name,omitempty"`
-	// config is the configuration of the capability, an object of at most 2048 bytes. current_time has timezone, the
-	// time zone that it uses where a call names none; the other built-in ones have no configuration. That of a
-	// Capability must match its configSchema, and the model is shown it.
+	// config is the configuration of the capability, an object of at most 2048 bytes. The documentation
+	// of a built-in capability has its configuration, and the condition Ready of an object with another one tells why it
+	// cannot be used. That of a Capability must match its configSchema, and the model is shown it.
 	Config *v1.JSON `json:"config,omitempty"`
 	// optional lets Turns run without the capability while it, or one that it depends on, does not exist or is archived.
 	// It is not for a capability that brings hooks. A capability is optional only if every layer that names it sets it.

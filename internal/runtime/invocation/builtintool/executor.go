@@ -67,6 +67,9 @@ func servicesOf(p executor.Process, c executor.Call) builtin.Services {
 		s.Secrets = sessionsecret.Of(p.Secrets, p.Records, of)
 	}
 	s.Memories = memory.Of(p.Records, of)
+	s.SharedMemories = func(ctx context.Context, config memory.Config) (builtin.Memories, error) {
+		return memory.Shared(ctx, p.Sessions, p.Records, memory.Reader{Session: of, Agent: c.Agent}, config)
+	}
 	if p.Databases != nil {
 		s.Databases = p.Databases.Of(of)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
+	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/payment"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/schedule"
@@ -74,6 +75,8 @@ type Process struct {
 	Schedules schedule.Host
 	// Titles changes the titles of Sessions; nil where nothing does.
 	Titles title.Host
+	// Sessions reads those that share their memory; nil where none does.
+	Sessions memory.Host
 	// Payments pays for the calls of HTTP tools; nil where payments are disabled.
 	Payments payment.Authority
 	// Account is the user name of the process at the API server, for instructions in messages.

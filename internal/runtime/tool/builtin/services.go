@@ -27,6 +27,8 @@ type Services struct {
 	Files Files
 	// Memories are those of the Session.
 	Memories Memories
+	// SharedMemories returns those of the Session that a configuration names, or the own ones if it shares them.
+	SharedMemories func(ctx context.Context, c memory.Config) (Memories, error)
 	// Storage has the values of the Session by key.
 	Storage Storage
 	// Secrets are those that users have set for the Session.
