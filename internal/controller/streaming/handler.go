@@ -69,7 +69,7 @@ func (h *Handler) Register(mux *http.ServeMux) {
 		mux.HandleFunc("GET"+session+"storage", stored)
 		mux.HandleFunc("GET"+session+"storage/{service}", stored)
 		mux.HandleFunc("GET"+session+"storage/{service}/{key...}", withoutBody(h.about("get", "storage", fileBytes, h.item)))
-		memories := withoutBody(h.about("get", "memory", inspectBytes, h.memories))
+		memories := withoutBody(h.about("get", "memory", callsBytes, h.memories))
 		mux.HandleFunc("GET"+session+"memory", memories)
 		mux.HandleFunc("GET"+session+"memory/{id}", withoutBody(h.about("get", "memory", fileBytes, h.memory)))
 		mux.HandleFunc("DELETE"+session+"memory/{id}",

@@ -1,11 +1,9 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -104,9 +102,12 @@ func (m *Memories) Forget(ctx context.Context, cause record.Cause, now time.Time
 		if err != nil {
 			return nil, nil, err
 		}
-		known, by := p.find(id), idOf(cause)
+		known, by := p.find(id), ""
+		if cause != (record.Cause{}) { // A person has no cause, and forgets a memory once.
+			by = idOf(cause)
+		}
 		if known == nil || known.Forgotten != nil {
-			return nil, forgotten{Was: known != nil && known.ForgottenBy == by}, nil
+			return nil, forgotten{Was: known != nil && by != "" && known.ForgottenBy == by}, nil
 		}
 		at := now.UTC().Truncate(time.Millisecond)
 		known.Forgotten, known.ForgottenBy = &at, by
@@ -129,6 +130,15 @@ func (m *Memories) Count(ctx context.Context) (int64, error) {
 
 // Get returns a memory, also one that is forgotten; nil if it does not exist.
 func (m *Memories) Get(ctx context.Context, id string) (*Memory, error) {
+	known, err := m.stored(ctx, id)
+	if known == nil || err != nil {
+		return nil, err
+	}
+	return &known.Memory, nil
+}
+
+// stored returns a memory as it is stored; nil if it does not exist.
+func (m *Memories) stored(ctx context.Context, id string) (*stored, error) {
 	if !ids.MatchString(id) {
 		return nil, nil
 	}
@@ -143,10 +153,7 @@ func (m *Memories) Get(ctx context.Context, id string) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	if known := p.find(id); known != nil {
-		return &known.Memory, nil
-	}
-	return nil, nil
+	return p.find(id), nil
 }
 
 // change carries out a change.
@@ -208,22 +215,4 @@ func (m *Memories) parts(ctx context.Context, x *record.Index, see func(*stored)
 		}
 	}
 	return nil
-}
-
-// List returns the active memories, or all with those that are forgotten, newest first.
-func (m *Memories) List(ctx context.Context, withForgotten bool) ([]Memory, error) {
-	var all []stored
-	err := m.each(ctx, func() { all = nil }, func(known *stored) {
-		if known.Forgotten == nil || withForgotten {
-			all = append(all, *known)
-		}
-	})
-	slices.SortFunc(all, func(a, b stored) int {
-		return cmp.Or(cmp.Compare(b.Sequence, a.Sequence), cmp.Compare(a.ID, b.ID))
-	})
-	memories := make([]Memory, len(all))
-	for n := range all {
-		memories[n] = all[n].Memory
-	}
-	return memories, err
 }

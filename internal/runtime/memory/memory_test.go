@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	objects "github.com/capstan-dev/capstan/internal/runtime/record/memory"
@@ -218,10 +219,7 @@ func TestForgottenMemoriesMakeRoom(t *testing.T) {
 	for _, id := range ids {
 		d.forget(id)
 	}
-	all, err := d.of.List(t.Context(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := d.list(true)
 	kept := map[string]bool{}
 	for _, m := range all {
 		kept[m.ID] = true
@@ -234,8 +232,8 @@ func TestForgottenMemoriesMakeRoom(t *testing.T) {
 			t.Errorf("%s was forgotten in the last hour and is not kept", id)
 		}
 	}
-	if active, err := d.of.List(t.Context(), false); len(active) != 10_000-len(ids) || err != nil {
-		t.Errorf("%d are active, %v", len(active), err)
+	if active := d.list(false); len(active) != 10_000-len(ids) {
+		t.Errorf("%d are active", len(active))
 	}
 }
 
@@ -310,4 +308,62 @@ func FuzzMemories(f *testing.F) {
 			t.Fatalf("%q is recalled as %+v", content, found)
 		}
 	})
+}
+
+// list reads all pages, and checks that they are one list, newest first.
+func (d *desk) list(withForgotten bool) []stream.Memory {
+	d.t.Helper()
+	var all []stream.Memory
+	for after, more := "", true; more; after = all[len(all)-1].ID {
+		page, err := d.of.Page(d.t.Context(), withForgotten, after)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		if more = page.More; more && len(page.Items) != 200 {
+			d.t.Fatalf("a page has %d memories, and more follow", len(page.Items))
+		}
+		if all = append(all, page.Items...); len(all) == 0 {
+			break
+		}
+	}
+	seen := map[string]bool{}
+	for _, m := range all {
+		seen[m.ID] = true
+	}
+	if len(seen) != len(all) {
+		d.t.Fatalf("the pages have %d memories, %d different ones", len(all), len(seen))
+	}
+	return all
+}
+
+// Rules: SVC-03.
+func TestAListGoesOnBehindAMemoryThatIsForgottenMeanwhile(t *testing.T) {
+	d := newDesk(t)
+	d.fill(300)
+	first, err := d.of.Page(t.Context(), false, "")
+	if err != nil || len(first.Items) != 200 || !first.More {
+		t.Fatalf("the first page has %d memories, more: %v (%v)", len(first.Items), first.More, err)
+	}
+	last := first.Items[199].ID
+	if !d.forget(last) || d.forget(last) {
+		t.Error("a memory is forgotten once")
+	}
+	second, err := d.of.Page(t.Context(), false, last)
+	if err != nil || len(second.Items) != 100 || second.More {
+		t.Errorf("the second page has %d memories, more: %v (%v)", len(second.Items), second.More, err)
+	}
+	if _, err := d.of.Page(t.Context(), false, "mem-ffffffffffffffff"); explained(err) == "" {
+		t.Errorf("behind an unknown memory: %v", err)
+	}
+	// A person forgets without a cause.
+	forget := func(id string) bool {
+		was, err := d.of.Forget(t.Context(), record.Cause{}, d.now(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return was
+	}
+	if !forget(first.Items[0].ID) || forget(first.Items[0].ID) {
+		t.Error("a person forgets a memory once")
+	}
 }

@@ -140,8 +140,8 @@ func once(t *testing.T, objects record.Objects, _ *memory.Memories) {
 				t.Fatalf("forgetting returns %v, %v", was, err)
 			}
 		}
-		if found, err := over(objects, of).List(t.Context(), true); err != nil || len(found) != 1 ||
-			found[0].Forgotten == nil {
+		found, err := over(objects, of).Page(t.Context(), true, "")
+		if err != nil || len(found.Items) != 1 || found.Items[0].ForgottenAt == nil {
 			t.Errorf("there are %+v, %v", found, err)
 		}
 	}
