@@ -90,14 +90,14 @@ func chartDeployment(o object, e *expressions) {
 	e.block(pod, fieldOf("affinity", "affinity"))
 	e.block(pod, fieldOf("topologySpreadConstraints", "topologySpreadConstraints"))
 	e.block(pod, fieldOf("imagePullSecrets", "image.pullSecrets"))
-	addVolumes(pod, e, "volumes", "manager.extraVolumes", egressVolume)
+	addVolumes(pod, e, "volumes", "manager.extraVolumes", egressVolume, storeVolumes)
 
 	container := pod["containers"].([]any)[0].(object)
 	container["image"] = e.scalar(`{{ include "capstan.image" (list . "manager") | quote }}`)
 	container["imagePullPolicy"] = e.scalar("{{ .Values.image.pullPolicy }}")
 	container["resources"] = object{}
 	e.block(container["resources"].(object), valuesOf("resources"))
-	addVolumes(container, e, "volumeMounts", "manager.extraVolumeMounts", egressMount)
+	addVolumes(container, e, "volumeMounts", "manager.extraVolumeMounts", egressMount, storeMounts)
 	args := container["args"].([]any)
 	for i, arg := range args {
 		if strings.HasPrefix(arg.(string), "--launcher-image=") {
@@ -107,7 +107,7 @@ func chartDeployment(o object, e *expressions) {
 	args = e.item(args, `{{- with .Values.watchNamespaces }}
 - {{ join "," . | printf "--watch-namespaces=%s" | quote }}
 {{- end }}`)
-	args = e.item(args, egressArguments)
+	args = e.item(e.item(args, egressArguments), storeArguments)
 	container["args"] = e.item(args, `{{- with .Values.manager.extraArgs }}
 {{- toYaml . | nindent INDENT }}
 {{- end }}`)
@@ -141,12 +141,13 @@ const (
 {{- end }}`
 )
 
-// addVolumes adds that of egress.rules, and those of the values, to a list that config may have or not.
-func addVolumes(to object, e *expressions, field, path, egress string) {
-	own := "{{- if .Values.egress.rules }}\n" + egress + "\n{{- end }}"
+// addVolumes adds those of egress.rules and of the store, and those of the values, to a list that config may have or not.
+func addVolumes(to object, e *expressions, field, path, egress, store string) {
+	own := "{{- if .Values.egress.rules }}\n" + egress + "\n{{- end }}\n" + store
 	if present, found := to[field].([]any); found {
 		to[field] = e.item(e.item(present, own), valuesOf(path))
 		return
 	}
-	e.block(to, "{{- if or .Values.egress.rules .Values."+path+" }}\n"+field+":\n"+own+"\n"+valuesOf(path)+"\n{{- end }}")
+	e.block(to, "{{- if or .Values.egress.rules .Values.store.postgres.credentialsSecret .Values.store.postgres.caSecret "+
+		".Values."+path+" }}\n"+field+":\n"+own+"\n"+valuesOf(path)+"\n{{- end }}")
 }

@@ -109,7 +109,7 @@ func TestEveryValueIsUsed(t *testing.T) {
 
 // TestEachValueHasItsOwnDescription finds values that share one schema, of which each would have the text of the last.
 func TestEachValueHasItsOwnDescription(t *testing.T) {
-	values := append(append(imageValues(object{}), egressValues()...), objectValues()...)
+	values := slices.Concat(imageValues(object{}), egressValues(), storeValues(), objectValues())
 	if _, err := valuesSchema(values); err != nil {
 		t.Fatal(err)
 	}

@@ -79,6 +79,7 @@ func chartValues(objects, observability []object) ([]chartValue, error) {
 	values = append(values, managerValues(container, memoryLimit)...)
 	values = append(values, placementValues(priority)...)
 	values = append(values, egressValues()...)
+	values = append(values, storeValues()...)
 	values = append(values, objectValues()...)
 	return append(values, observabilityValues(monitor, dashboard)...), nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -118,5 +119,59 @@ func TestTheManagerReadsTheRulesOfTheValues(t *testing.T) {
 		if !strings.Contains(string(deployment), want) {
 			t.Errorf("the Deployment lacks %q:\n%s", want, deployment)
 		}
+	}
+}
+
+// database returns the values of a database, with those of a test.
+func database(with object) object {
+	postgres := object{
+		"connection": "postgres://db-1.example:5432,db-2.example:5432/capstan?application_name=capstan",
+		"caSecret":   "capstan-ca", "credentialsSecret": "capstan-app",
+	}
+	maps.Copy(postgres, with)
+	return object{"image": sourceImages(), "store": object{"type": "postgres", "postgres": postgres}}
+}
+
+func TestTheManagerConnectsToTheDatabaseOfTheValues(t *testing.T) {
+	manager := func(values object) (volumes, container object, arguments []any) {
+		pod := mustRender(t, "agents", values)["Deployment/agents/capstan-manager"]["spec"].(object)["template"].(object)["spec"]
+		container = pod.(object)["containers"].([]any)[0].(object)
+		return pod.(object), container, container["args"].([]any)
+	}
+	key := func(name string) object { return object{"key": name, "path": name} }
+	pod, container, arguments := manager(database(object{"connections": 40, "statementTimeout": "5s", "retention": "48h"}))
+	if want := []any{
+		object{"name": "postgres-credentials", "secret": object{
+			"secretName": "capstan-app", "items": []any{key("username"), key("password")},
+		}},
+		object{"name": "postgres-ca", "secret": object{"secretName": "capstan-ca", "items": []any{key("ca.crt")}}},
+	}; !reflect.DeepEqual(pod["volumes"], want) {
+		t.Errorf("the volumes are %v", pod["volumes"])
+	}
+	if want := []any{
+		object{"name": "postgres-credentials", "mountPath": "/etc/capstan/postgres", "readOnly": true},
+		object{"name": "postgres-ca", "mountPath": "/etc/capstan/postgres-ca", "readOnly": true},
+	}; !reflect.DeepEqual(container["volumeMounts"], want) {
+		t.Errorf("the mounts are %v", container["volumeMounts"])
+	}
+	_, _, before := manager(object{"image": sourceImages()})
+	if want := []any{
+		"--store=postgres",
+		"--postgres-connection=postgres://db-1.example:5432,db-2.example:5432/capstan?application_name=capstan",
+		"--postgres-connections=40", "--postgres-statement-timeout=5s", "--postgres-retention=48h",
+		"--postgres-credentials=/etc/capstan/postgres", "--postgres-ca=/etc/capstan/postgres-ca/ca.crt",
+	}; !reflect.DeepEqual(arguments[len(before):], want) {
+		t.Errorf("the arguments are %v", arguments[len(before):])
+	}
+
+	// New Sessions are in Kubernetes again, and the database still has others. Its proxy is in the pod.
+	leaving := database(object{"credentialsSecret": "", "caSecret": "", "plaintext": true})
+	leaving["store"].(object)["type"] = "kubernetes"
+	pod, _, arguments = manager(leaving)
+	if want := []any{
+		"--postgres-connection=postgres://db-1.example:5432,db-2.example:5432/capstan?application_name=capstan",
+		"--postgres-connections=16", "--postgres-statement-timeout=10s", "--postgres-retention=24h", "--postgres-plaintext",
+	}; !reflect.DeepEqual(arguments[len(before):], want) || pod["volumes"] != nil {
+		t.Errorf("the arguments are %v, the volumes %v", arguments[len(before):], pod["volumes"])
 	}
 }

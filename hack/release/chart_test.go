@@ -238,6 +238,17 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		"a range that cannot be parsed": {
 			object{"image": sourceImages(), "egress": object{"allowCIDRs": []any{"models.svc"}}}, "allowCIDRs",
 		},
+		"a password in the URL of a database": {
+			database(object{"connection": "postgres://capstan:secret@db.example/capstan"}), "connection",
+		},
+		"a password among the settings of a database": {
+			database(object{"connection": "postgres://db.example/capstan?a=b&password=secret"}), "connection",
+		},
+		"a database without an address": {database(object{"connection": ""}), "store.postgres.connection"},
+		"no duration":                   {database(object{"statementTimeout": "10"}), "statementTimeout"},
+		"a store that does not exist": {
+			object{"image": sourceImages(), "store": object{"type": "Postgres"}}, "type",
+		},
 		"not a namespace": {object{"image": sourceImages(), "watchNamespaces": []any{"Team A"}}, "watchNamespaces"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,6 +284,7 @@ func TestKubeconformAcceptsTheChart(t *testing.T) {
 		"serviceMonitor": object{"enabled": true, "prometheus": object{"serviceAccount": "prometheus"}},
 		"prometheusRule": object{"enabled": true}, "dashboards": object{"enabled": true},
 		"egress":      object{"rules": someEgressRules()},
+		"store":       database(object{})["store"],
 		"tolerations": []any{object{"operator": "Exists"}},
 	})
 	valid := 0

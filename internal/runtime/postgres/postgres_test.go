@@ -69,6 +69,7 @@ func TestAConnectionStringHasNoSecretAndNoSettingsOfTLS(t *testing.T) {
 	for text, valid := range map[string]bool{
 		"postgres://capstan@db.example:5432/capstan":                true,
 		"postgresql://capstan@a.example,b.example:5433/capstan":     true,
+		"postgres://a.example:5432,b.example:5433/capstan":          true,
 		"host=db.example,other.example user=capstan dbname=capstan": true,
 		"":                                       false,
 		"postgres://capstan:secret@db.example/c": false,
