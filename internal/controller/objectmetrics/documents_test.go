@@ -15,7 +15,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"
 	_ "github.com/capstan-dev/capstan/internal/controller/session" // registers its metrics
 	"github.com/capstan-dev/capstan/internal/controller/shares"
-	_ "github.com/capstan-dev/capstan/internal/controller/turn" // registers its metrics
+	_ "github.com/capstan-dev/capstan/internal/controller/stores" // registers its metrics
+	_ "github.com/capstan-dev/capstan/internal/controller/turn"   // registers its metrics
 	"github.com/capstan-dev/capstan/internal/version"
 )
 

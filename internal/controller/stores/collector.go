@@ -21,6 +21,8 @@ const (
 	// sweepEvery is the time between two sweeps, and pageSize bounds what one statement of a sweep lists.
 	sweepEvery = 24 * time.Hour
 	pageSize   = 500
+	// A sweep that fails is begun again after an hour at the latest: it is the only one that finds missed deletions.
+	firstRetry, longestRetry = time.Minute, time.Hour
 	// turnsLeft is the time until a Session is looked at again whose Turns are still there: the end of each is recorded
 	// first.
 	turnsLeft = 30 * time.Second
@@ -28,9 +30,9 @@ const (
 
 // Database has rows of Sessions.
 type Database interface {
-	Delete(ctx context.Context, namespace string, uid types.UID) error
+	Delete(ctx context.Context, namespace string, uid types.UID) (rows int64, err error)
 	Forget(ctx context.Context, namespace string, uid types.UID) error
-	Owners(ctx context.Context, before time.Time, behind types.UID, limit int) ([]postgres.Owner, error)
+	Owners(ctx context.Context, before time.Time, behind postgres.Owner, limit int) ([]postgres.Owner, error)
 	Deleted(ctx context.Context, before time.Time, limit int) ([]postgres.Owner, error)
 }
 
@@ -98,14 +100,18 @@ func (c *Collector) handle(ctx context.Context, o owner) {
 		return
 	}
 	if err == nil {
-		err = c.Database.Delete(ctx, o.key.Namespace, o.uid)
+		var rows int64
+		rows, err = c.Database.Delete(ctx, o.key.Namespace, o.uid)
+		deletedRows.Add(float64(rows))
 	}
 	if err != nil {
+		deletions.WithLabelValues(resultFailed).Inc()
 		ctrl.Log.WithName("stores").Error(err, "Failed to delete the rows of a Session; retrying", "namespace",
 			o.key.Namespace, "session", o.key.Name)
 		c.queue.AddRateLimited(o)
 		return
 	}
+	deletions.WithLabelValues(resultDeleted).Inc()
 	c.queue.Forget(o)
 }
 
@@ -124,13 +130,24 @@ func (c *Collector) hasTurns(ctx context.Context, o owner) (bool, error) {
 	return false, nil
 }
 
-// sweeps begins a sweep at the start and then every day.
+// sweeps begins a sweep at the start and then every day, and after a failed one earlier.
 func (c *Collector) sweeps(ctx context.Context) {
-	for {
-		if err := c.Sweep(ctx); err != nil && ctx.Err() == nil {
-			ctrl.Log.WithName("stores").Error(err, "Failed to look for rows of Sessions that are gone; retrying in a day")
+	retries := backoff.Exponential{First: firstRetry, Factor: 2, Longest: longestRetry}
+	for failures := 0; ; {
+		pause := sweepEvery
+		err := c.Sweep(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			failures++
+			pause = retries.After(failures)
+			ctrl.Log.WithName("stores").Error(err, "Failed to look for rows of Sessions that are gone; retrying",
+				"after", pause.String())
+		default:
+			failures = 0
 		}
-		if backoff.Wait(ctx, sweepEvery) != nil {
+		if backoff.Wait(ctx, pause) != nil {
 			return
 		}
 	}
@@ -140,14 +157,14 @@ func (c *Collector) sweeps(ctx context.Context) {
 // deleted before the retention time.
 func (c *Collector) Sweep(ctx context.Context) error {
 	before := c.Clock().Add(-c.Retention)
-	behind := types.UID("")
+	behind := postgres.Owner{}
 	for {
 		owners, err := c.Database.Owners(ctx, before, behind, pageSize)
 		if err != nil {
 			return err
 		}
 		for _, o := range owners {
-			behind = o.UID
+			behind = o
 			gone, err := c.isGone(ctx, o)
 			if err != nil {
 				return err
@@ -169,6 +186,7 @@ func (c *Collector) Sweep(ctx context.Context) error {
 			if err := c.Database.Forget(ctx, o.Namespace, o.UID); err != nil {
 				return err
 			}
+			deletions.WithLabelValues(resultForgotten).Inc()
 		}
 		if len(deleted) < pageSize {
 			return nil

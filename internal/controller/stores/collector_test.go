@@ -26,12 +26,12 @@ type rows struct {
 	changed chan types.UID
 }
 
-func (r *rows) Delete(_ context.Context, _ string, uid types.UID) error {
+func (r *rows) Delete(_ context.Context, _ string, uid types.UID) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.gone = append(r.gone, uid)
 	r.changed <- uid
-	return nil
+	return 1, nil
 }
 
 func (r *rows) Forget(_ context.Context, _ string, uid types.UID) error {
@@ -42,13 +42,13 @@ func (r *rows) Forget(_ context.Context, _ string, uid types.UID) error {
 	return nil
 }
 
-func (r *rows) Owners(_ context.Context, before time.Time, behind types.UID, limit int) ([]database.Owner, error) {
+func (r *rows) Owners(_ context.Context, before time.Time, behind database.Owner, limit int) ([]database.Owner, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.before = before
 	var page []database.Owner
 	for _, o := range r.owners {
-		if o.UID > behind && len(page) < limit {
+		if o.UID > behind.UID && len(page) < limit {
 			page = append(page, o)
 		}
 	}

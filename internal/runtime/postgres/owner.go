@@ -71,8 +71,9 @@ func (d *DB) addOwner(ctx context.Context, o Owner) error {
 	})
 }
 
-// deletedRows bounds the rows that one statement deletes, so that it ends long before its time-out.
-const deletedRows = 1000
+// deletedRows bounds the rows that one statement deletes, so that it ends long before its time-out: a row may have a
+// mebibyte.
+const deletedRows = 100
 
 // The statements that delete the rows of an owner, a bounded number each.
 var deletions = []string{
@@ -87,12 +88,13 @@ var deletions = []string{
 		WHERE o.namespace = $1 AND o.uid = $2 AND o.deleted_at IS NOT NULL LIMIT $3))`,
 }
 
-// Delete deletes all rows of an owner, and refuses those that are written later. It may be called again after an error.
-func (d *DB) Delete(ctx context.Context, namespace string, uid types.UID) error {
-	fail := func(err error) error {
-		return fmt.Errorf("deleting the rows of the object with UID %s in namespace %s: %w", uid, namespace, err)
+// Delete deletes all rows of an owner, and refuses those that are written later. It returns how many it has deleted, and
+// may be called again after an error.
+func (d *DB) Delete(ctx context.Context, namespace string, uid types.UID) (rows int64, err error) {
+	fail := func(err error) (int64, error) {
+		return rows, fmt.Errorf("deleting the rows of the object with UID %s in namespace %s: %w", uid, namespace, err)
 	}
-	err := d.Write(ctx, namespace, func(ctx context.Context, conn *pgx.Conn) error {
+	err = d.Write(ctx, namespace, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `
 			UPDATE capstan.owners SET deleted_at = now()
 			WHERE namespace = $1 AND uid = $2 AND deleted_at IS NULL`, namespace, string(uid))
@@ -111,30 +113,26 @@ func (d *DB) Delete(ctx context.Context, namespace string, uid types.UID) error 
 			if err != nil {
 				return fail(err)
 			}
+			rows += deleted
 		}
 	}
-	return nil
+	return rows, nil
 }
 
+// The statements that list owners, a page each. Both are read from an index.
+const (
+	listOwners = `
+		SELECT namespace, uid, kind, name FROM capstan.owners
+		WHERE deleted_at IS NULL AND created_at < $1 AND (namespace, uid) > ($2, $3)
+		ORDER BY namespace, uid LIMIT $4`
+	listDeleted = `
+		SELECT namespace, uid, kind, name FROM capstan.owners WHERE deleted_at < $1 ORDER BY deleted_at LIMIT $2`
+)
+
 // Owners returns at most so many owners that were not deleted and have had a row since before a time, in the order of
-// their UIDs behind one.
-func (d *DB) Owners(ctx context.Context, before time.Time, behind types.UID, limit int) ([]Owner, error) {
-	var owners []Owner
-	err := d.Read(ctx, "", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `
-			SELECT namespace, uid, kind, name FROM capstan.owners
-			WHERE deleted_at IS NULL AND created_at < $1 AND uid > $2 ORDER BY uid LIMIT $3`,
-			before, string(behind), limit)
-		if err != nil {
-			return err
-		}
-		owners, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Owner, error) {
-			var o Owner
-			err := row.Scan(&o.Namespace, &o.UID, &o.Kind, &o.Name)
-			return o, err
-		})
-		return err
-	})
+// their namespaces and UIDs behind one.
+func (d *DB) Owners(ctx context.Context, before time.Time, behind Owner, limit int) ([]Owner, error) {
+	owners, err := d.list(ctx, listOwners, before, behind.Namespace, string(behind.UID), limit)
 	if err != nil {
 		return nil, fmt.Errorf("listing the objects with rows: %w", err)
 	}
@@ -143,11 +141,16 @@ func (d *DB) Owners(ctx context.Context, before time.Time, behind types.UID, lim
 
 // Deleted returns at most so many owners that were deleted before a time.
 func (d *DB) Deleted(ctx context.Context, before time.Time, limit int) ([]Owner, error) {
-	var owners []Owner
-	err := d.Read(ctx, "", func(ctx context.Context, conn *pgx.Conn) error {
-		rows, err := conn.Query(ctx, `
-			SELECT namespace, uid, kind, name FROM capstan.owners WHERE deleted_at < $1 ORDER BY deleted_at LIMIT $2`,
-			before, limit)
+	owners, err := d.list(ctx, listDeleted, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing the objects that were deleted: %w", err)
+	}
+	return owners, nil
+}
+
+func (d *DB) list(ctx context.Context, statement string, arguments ...any) (owners []Owner, err error) {
+	err = d.Read(ctx, "", func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, statement, arguments...)
 		if err != nil {
 			return err
 		}
@@ -158,15 +161,12 @@ func (d *DB) Deleted(ctx context.Context, before time.Time, limit int) ([]Owner,
 		})
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("listing the objects that were deleted: %w", err)
-	}
-	return owners, nil
+	return owners, err
 }
 
 // Forget deletes the row of an owner that was deleted, with what is left of its other rows.
 func (d *DB) Forget(ctx context.Context, namespace string, uid types.UID) error {
-	if err := d.Delete(ctx, namespace, uid); err != nil {
+	if _, err := d.Delete(ctx, namespace, uid); err != nil {
 		return err
 	}
 	err := d.Write(ctx, namespace, func(ctx context.Context, conn *pgx.Conn) error {

@@ -64,8 +64,8 @@ func TestADeletedSessionHasNoRows(t *testing.T) {
 	fill(t, db, kept, 2)
 	server.Exec(t, name, `INSERT INTO capstan.journal_entries (owner, ordinal, envelope, packed)
 		SELECT o.id, n, '{}', false FROM capstan.owners o, generate_series(4, 2503) n WHERE o.uid = 'gone-uid'`)
-	if err := db.Delete(t.Context(), gone.Namespace, gone.UID); err != nil {
-		t.Fatal(err)
+	if deleted, err := db.Delete(t.Context(), gone.Namespace, gone.UID); err != nil || deleted != 2505 {
+		t.Fatalf("%d rows were deleted, %v", deleted, err)
 	}
 	if rows := server.QueryText(t, name, countRows); rows != "2 1 1 2" {
 		t.Fatalf("the rows are %s", rows)
@@ -78,7 +78,7 @@ func TestADeletedSessionHasNoRows(t *testing.T) {
 	if !errors.Is(err, record.ErrRefused) {
 		t.Fatalf("a late blob: %v", err)
 	}
-	owners, err := db.Owners(t.Context(), time.Now().Add(time.Hour), "", 10)
+	owners, err := db.Owners(t.Context(), time.Now().Add(time.Hour), postgres.Owner{}, 10)
 	if err != nil || len(owners) != 1 || owners[0].UID != kept.UID || owners[0].Name != "kept" {
 		t.Fatalf("the owners are %+v, %v", owners, err)
 	}
@@ -91,6 +91,42 @@ func TestADeletedSessionHasNoRows(t *testing.T) {
 	}
 	if rows := server.QueryText(t, name, countRows); rows != "2 1 1 1" {
 		t.Fatalf("the rows are %s", rows)
+	}
+}
+
+// A sweep reads its pages from indexes, however many Sessions there are, and the pages have every owner once.
+func TestOwnersAreListedInPagesFromAnIndex(t *testing.T) {
+	db, name := migrated(t)
+	server.Exec(t, name, `INSERT INTO capstan.owners (namespace, uid, kind, name, created_at, deleted_at)
+		SELECT 'ns-' || n % 7, md5(n::text), 'Session', 'demo', now() - interval '2 days',
+			CASE WHEN n % 10 = 0 THEN now() - n * interval '1 second' END
+		FROM generate_series(1, 20000) n`, "ANALYZE capstan.owners")
+	seen, behind := map[types.UID]bool{}, postgres.Owner{}
+	for {
+		page, err := db.Owners(t.Context(), time.Now(), behind, 700)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range page {
+			seen[o.UID] = true
+			behind = o
+		}
+		if len(page) < 700 {
+			break
+		}
+	}
+	if len(seen) != 18000 {
+		t.Errorf("%d of 18000 owners were listed", len(seen))
+	}
+	for what, statement := range map[string]string{
+		"owners": strings.NewReplacer("$1", "now()", "$2", "'ns-3'", "$3", "'8'", "$4", "500").
+			Replace(postgres.ListOwners),
+		"deleted": strings.NewReplacer("$1", "now()", "$2", "500").Replace(postgres.ListDeleted),
+	} {
+		plan := server.QueryText(t, name, "EXPLAIN (FORMAT JSON) "+statement)
+		if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, `"Sort"`) {
+			t.Errorf("the plan for %s is %s", what, plan)
+		}
 	}
 }
 
@@ -132,7 +168,7 @@ func TestAForeignNamespaceReachesNothing(t *testing.T) {
 		if _, err := records.ReadBlob(ctx, scopeOf(s), "x"); !errors.Is(err, record.ErrNotFound) {
 			t.Errorf("%+v reads a blob: %v", s, err)
 		}
-		if err := db.Delete(ctx, s.Namespace, s.UID); err != nil {
+		if _, err := db.Delete(ctx, s.Namespace, s.UID); err != nil {
 			t.Errorf("%+v deletes: %v", s, err)
 		}
 	}

@@ -244,7 +244,7 @@ func TestAReadOnlyDatabaseChangesNothing(t *testing.T) {
 	if err := ping(t, db); err != nil {
 		t.Fatal(err)
 	}
-	err := db.Delete(t.Context(), "default", "uid")
+	_, err := db.Delete(t.Context(), "default", "uid")
 	if err == nil || postgres.OutcomeOf(err) != postgres.OutcomeAborted {
 		t.Fatalf("a change: %v", err)
 	}
@@ -353,7 +353,7 @@ func TestTheAccountsOfTheDocumentation(t *testing.T) {
 		if err := journalpostgres.New(db).Create(t.Context(), s, entry(int64(i+1))); err != nil {
 			t.Errorf("%s: %v", account, err)
 		}
-		if err := db.Delete(t.Context(), "default", "other"); err != nil {
+		if _, err := db.Delete(t.Context(), "default", "other"); err != nil {
 			t.Errorf("%s: %v", account, err)
 		}
 	}
