@@ -83,6 +83,9 @@ type Options struct {
 	// --store=postgres: a connection string without a password, for a server of the test itself, which is connected to
 	// without TLS. The schema is created. Default: they are in the API server.
 	Postgres string
+	// PostgresReader reads the events of Streams from that database by another connection string, whose account may have
+	// no right but to read. Default: Postgres.
+	PostgresReader string
 	// Streams serves the events of Sessions, as the manager does; nil for none.
 	Streams *Streams
 	// NoJobPlayer leaves Jobs alone, for an environment where another kit plays them already.

@@ -25,5 +25,16 @@ func (o Options) database(ctx context.Context) (controller.DatabaseOptions, erro
 		return controller.DatabaseOptions{}, fmt.Errorf("preparing the database: %w", err)
 	}
 	context.AfterFunc(ctx, db.Close)
-	return controller.DatabaseOptions{DB: db, Default: true, Namespaces: o.Namespaces}, nil
+	of := controller.DatabaseOptions{DB: db, Default: true, Namespaces: o.Namespaces}
+	if o.PostgresReader == "" {
+		return of, nil
+	}
+	of.Reader, err = postgres.Open(ctx, postgres.Config{
+		Connection: o.PostgresReader, TLS: postgres.TLSDisabled, ReadOnly: true,
+	})
+	if err != nil {
+		return controller.DatabaseOptions{}, fmt.Errorf("opening the database for streams: %w", err)
+	}
+	context.AfterFunc(ctx, of.Reader.Close)
+	return of, nil
 }

@@ -58,3 +58,58 @@ func TestTheDefaultsOfPostgreSQL(t *testing.T) {
 		t.Errorf("%+v, %v", o.database, err)
 	}
 }
+
+// Event streams have connections of their own if their account is set, with the settings of the others and without the
+// right to change anything.
+func TestTheReaderOfPostgreSQL(t *testing.T) {
+	base := []string{
+		"--launcher-image=i", "--postgres-connection=postgres://capstan@db.example/capstan", "--postgres-ca=/ca.crt",
+		"--postgres-credentials=/writer", "--postgres-statement-timeout=3s",
+	}
+	for name, test := range map[string]struct {
+		args       []string
+		set        bool
+		connection string
+		err        string
+	}{
+		"none": {nil, false, "", ""},
+		"other credentials": {
+			[]string{"--postgres-reader-credentials=/reader"}, true, "postgres://capstan@db.example/capstan", "",
+		},
+		"another connection": {
+			[]string{"--postgres-reader-connection=postgres://reader@db.example/capstan", "--postgres-reader-connections=9"},
+			true, "postgres://reader@db.example/capstan", "",
+		},
+		"a password": {
+			[]string{"--postgres-reader-connection=postgres://reader:secret@db.example/capstan"}, true, "",
+			"invalid settings of the reader of PostgreSQL: the connection string must not have a password",
+		},
+		"one connection": {
+			[]string{"--postgres-reader-credentials=/reader", "--postgres-reader-connections=1"}, true, "",
+			"invalid number of connections 1",
+		},
+		"no database": {
+			[]string{"--postgres-connection=", "--postgres-reader-credentials=/reader"}, true, "",
+			"require --postgres-connection",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parse(append(base, test.args...))
+			if test.err != "" || err != nil {
+				if test.err == "" || err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("the error is %v, want %q", err, test.err)
+				}
+				return
+			}
+			r := &o.database.reader
+			if r.set() != test.set {
+				t.Fatalf("%+v", r)
+			}
+			c := r.config(o.database.config)
+			if test.set && (c.Connection != test.connection || !c.ReadOnly || c.AuthorityFile != "/ca.crt" ||
+				c.StatementTimeout != 3*time.Second || c.Credentials == "/writer" || c.MaxConnections != r.connections) {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}

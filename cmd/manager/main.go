@@ -93,16 +93,11 @@ func run(ctx context.Context, o options) error {
 	if o.controllers.Records, err = recordkubernetes.ForConfig(config, mgr.GetHTTPClient()); err != nil {
 		return fmt.Errorf("opening the records: %w", err)
 	}
-	db, err := o.database.open(ctx, mgr)
+	closeDatabase, err := o.openDatabase(ctx, mgr)
 	if err != nil {
 		return err
 	}
-	if db != nil {
-		defer db.Close()
-	}
-	o.controllers.Database = controller.DatabaseOptions{
-		DB: db, Default: o.database.store == storePostgres, Retention: o.database.retention, Namespaces: o.namespaces,
-	}
+	defer closeDatabase()
 	logs, err := podlog.New(config)
 	if err != nil {
 		return err

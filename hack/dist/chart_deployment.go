@@ -141,13 +141,15 @@ const (
 {{- end }}`
 )
 
-// addVolumes adds those of egress.rules and of the store, and those of the values, to a list that config may have or not.
+// addVolumes adds those of egress.rules and of the store, and those of the values, to a list that config may have or
+// not.
 func addVolumes(to object, e *expressions, field, path, egress, store string) {
 	own := "{{- if .Values.egress.rules }}\n" + egress + "\n{{- end }}\n" + store
 	if present, found := to[field].([]any); found {
 		to[field] = e.item(e.item(present, own), valuesOf(path))
 		return
 	}
-	e.block(to, "{{- if or .Values.egress.rules .Values.store.postgres.credentialsSecret .Values.store.postgres.caSecret "+
-		".Values."+path+" }}\n"+field+":\n"+own+"\n"+valuesOf(path)+"\n{{- end }}")
+	sources := ".Values.egress.rules .Values.store.postgres.credentialsSecret " +
+		".Values.store.postgres.readerCredentialsSecret .Values.store.postgres.caSecret .Values." + path
+	e.block(to, "{{- if or "+sources+" }}\n"+field+":\n"+own+"\n"+valuesOf(path)+"\n{{- end }}")
 }

@@ -1,13 +1,23 @@
 package main
 
-// The files of the database are mounted as folders, so that a change reaches the running manager. Each has only the keys
-// that the manager reads: the Secret of an operator for PostgreSQL also has whole connection strings, that of an
+// The files of the database are mounted as folders, so that a change reaches the running manager. Each has only the
+// keys that the manager reads: the Secret of an operator for PostgreSQL also has whole connection strings, that of an
 // authority its key.
 const (
 	storeVolumes = `{{- if .Values.store.postgres.credentialsSecret }}
 - name: postgres-credentials
   secret:
     secretName: {{ .Values.store.postgres.credentialsSecret | quote }}
+    items:
+    - key: username
+      path: username
+    - key: password
+      path: password
+{{- end }}
+{{- if .Values.store.postgres.readerCredentialsSecret }}
+- name: postgres-reader-credentials
+  secret:
+    secretName: {{ .Values.store.postgres.readerCredentialsSecret | quote }}
     items:
     - key: username
       path: username
@@ -25,6 +35,11 @@ const (
 	storeMounts = `{{- if .Values.store.postgres.credentialsSecret }}
 - name: postgres-credentials
   mountPath: /etc/capstan/postgres
+  readOnly: true
+{{- end }}
+{{- if .Values.store.postgres.readerCredentialsSecret }}
+- name: postgres-reader-credentials
+  mountPath: /etc/capstan/postgres-reader
   readOnly: true
 {{- end }}
 {{- if .Values.store.postgres.caSecret }}
@@ -47,6 +62,10 @@ const (
 {{- if .Values.store.postgres.credentialsSecret }}
 - --postgres-credentials=/etc/capstan/postgres
 {{- end }}
+{{- if .Values.store.postgres.readerCredentialsSecret }}
+- --postgres-reader-credentials=/etc/capstan/postgres-reader
+- {{ printf "--postgres-reader-connections=%d" (int .Values.store.postgres.readerConnections) | quote }}
+{{- end }}
 {{- if .Values.store.postgres.caSecret }}
 - --postgres-ca=/etc/capstan/postgres-ca/ca.crt
 {{- end }}
@@ -56,8 +75,8 @@ const (
 {{- end }}`
 )
 
-// storeValues are those of the store of journals and records. Its schema admits no password: what is in a value is in the
-// Secret of the release and in the arguments of the manager.
+// storeValues are those of the store of journals and records. Their schema admits no password: what is in a value is in
+// the Secret of the release and in the arguments of the manager.
 func storeValues() []chartValue {
 	duration := func() object { return text(object{"pattern": "^([0-9]+(ms|s|m|h))+$"}) }
 	secret := func() object {
@@ -86,6 +105,12 @@ func storeValues() []chartValue {
 			secret(),
 		},
 		{
+			"store.postgres.readerCredentialsSecret",
+			"",
+			"Another such Secret, of an account that may only read, for event streams. Empty: they use the account of Turns.",
+			secret(),
+		},
+		{
 			"store.postgres.caSecret",
 			"",
 			"A Secret with the authority of the server's certificate, in the key ca.crt. Empty: those of the image.",
@@ -94,6 +119,10 @@ func storeValues() []chartValue {
 		{"store.postgres.plaintext", false, "Whether the manager connects without TLS.", toggle()},
 		{
 			"store.postgres.connections", 16, "The largest number of connections.",
+			number(object{"minimum": 2, "maximum": 1000}),
+		},
+		{
+			"store.postgres.readerConnections", 4, "The largest number of connections of event streams, beside these.",
 			number(object{"minimum": 2, "maximum": 1000}),
 		},
 		{"store.postgres.statementTimeout", "10s", "The time after which the server aborts a statement.", duration()},

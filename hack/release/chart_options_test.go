@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,9 +135,10 @@ func database(with object) object {
 
 func TestTheManagerConnectsToTheDatabaseOfTheValues(t *testing.T) {
 	manager := func(values object) (volumes, container object, arguments []any) {
-		pod := mustRender(t, "agents", values)["Deployment/agents/capstan-manager"]["spec"].(object)["template"].(object)["spec"]
-		container = pod.(object)["containers"].([]any)[0].(object)
-		return pod.(object), container, container["args"].([]any)
+		deployment := mustRender(t, "agents", values)["Deployment/agents/capstan-manager"]
+		pod := deployment["spec"].(object)["template"].(object)["spec"].(object)
+		container = pod["containers"].([]any)[0].(object)
+		return pod, container, container["args"].([]any)
 	}
 	key := func(name string) object { return object{"key": name, "path": name} }
 	pod, container, arguments := manager(database(object{"connections": 40, "statementTimeout": "5s", "retention": "48h"}))
@@ -162,6 +164,27 @@ func TestTheManagerConnectsToTheDatabaseOfTheValues(t *testing.T) {
 		"--postgres-credentials=/etc/capstan/postgres", "--postgres-ca=/etc/capstan/postgres-ca/ca.crt",
 	}; !reflect.DeepEqual(arguments[len(before):], want) {
 		t.Errorf("the arguments are %v", arguments[len(before):])
+	}
+
+	pod, container, arguments = manager(object{"image": sourceImages(), "store": object{"postgres": object{
+		"connection": "postgres://db.example/capstan", "readerCredentialsSecret": "reader", "readerConnections": 8,
+	}}})
+	if want := []any{object{"name": "postgres-reader-credentials", "secret": object{
+		"secretName": "reader", "items": []any{key("username"), key("password")},
+	}}}; !reflect.DeepEqual(pod["volumes"], want) {
+		t.Errorf("the volumes are %v", pod["volumes"])
+	}
+	if want := []any{
+		object{"name": "postgres-reader-credentials", "mountPath": "/etc/capstan/postgres-reader", "readOnly": true},
+	}; !reflect.DeepEqual(container["volumeMounts"], want) {
+		t.Errorf("the mounts are %v", container["volumeMounts"])
+	}
+	for _, want := range []any{
+		"--postgres-reader-credentials=/etc/capstan/postgres-reader", "--postgres-reader-connections=8",
+	} {
+		if !slices.Contains(arguments, want) {
+			t.Errorf("the arguments %v lack %s", arguments, want)
+		}
 	}
 
 	// New Sessions are in Kubernetes again, and the database still has others. Its proxy is in the pod.

@@ -18,6 +18,8 @@ import (
 type DatabaseOptions struct {
 	// DB is the database, whose schema is up to date; nil for none.
 	DB *postgres.DB
+	// Reader is the same database with an account that may only read, for those who follow journals; nil for DB.
+	Reader *postgres.DB
 	// Default reports whether new Sessions use it.
 	Default bool
 	// Retention is how long a Session that was deleted is remembered. Default 24h.
@@ -39,9 +41,11 @@ func (o Options) router(mgr ctrl.Manager) (*stores.Router, *stores.Collector, er
 		return router, nil, nil
 	}
 	router.Owned = db.Owned
-	router.Backends[v1alpha1.SessionStorePostgres] = stores.Backend{
-		Journal: journalpostgres.New(db), Records: recordpostgres.New(db),
+	backend := stores.Backend{Journal: journalpostgres.New(db), Records: recordpostgres.New(db)}
+	if reader := o.Database.Reader; reader != nil {
+		backend.Follow = journalpostgres.New(reader)
 	}
+	router.Backends[v1alpha1.SessionStorePostgres] = backend
 	namespaces := o.Database.Namespaces
 	collector := stores.NewCollector(stores.Collector{
 		Database: db, Cached: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Retention: o.Database.Retention,

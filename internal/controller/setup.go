@@ -241,7 +241,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	o.Store, o.Records = router.Journal(), router.Records()
-	steps, err := o.steps(mgr, validator)
+	steps, err := o.steps(mgr, validator, router)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capstan-dev/capstan/internal/controller/budget"
+	"github.com/capstan-dev/capstan/internal/controller/stores"
 	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/runtime/budget/keeper"
 	"github.com/capstan-dev/capstan/internal/runtime/connection/token"
@@ -25,7 +26,9 @@ import (
 )
 
 // steps returns the runner of the steps of Turns.
-func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner, error) {
+func (o Options) steps(
+	mgr ctrl.Manager, v *inputschema.Validator, router *stores.Router,
+) (*step.Runner, error) {
 	secrets := o.Policies.Guard(turn.Secrets(mgr.GetAPIReader()))
 	hooks, err := check.Executors(o.Egress, secrets, o.Scripts)
 	if err != nil {
@@ -34,7 +37,7 @@ func (o Options) steps(mgr ctrl.Manager, v *inputschema.Validator) (*step.Runner
 	records := o.records(mgr.GetClient())
 	return &step.Runner{
 		Runner: invocation.Runner{
-			Log:     journal.New(o.Store, o.journal()),
+			Log:     journal.New(o.Store, o.journal(router)),
 			Clock:   o.Clock,
 			Egress:  o.Egress,
 			Clients: mcp.NewClients(o.Egress, mcp.ClientsOptions{}),

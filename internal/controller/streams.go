@@ -25,10 +25,10 @@ import (
 )
 
 // journal are the settings of the journal.
-func (o Options) journal() journal.Options {
+func (o Options) journal(router *stores.Router) journal.Options {
 	of := journal.Options{
 		CacheBytes: o.JournalCacheBytes, MaxBytes: o.MaxJournalBytes, MaxNamespaceBytes: o.MaxNamespaceJournalBytes,
-		Clock: o.Clock,
+		Clock: o.Clock, Follow: router.Follow(),
 	}
 	if o.Streaming != nil {
 		of.OnEntry, of.BeforeFollow = o.Streaming.OnEntry, o.Streaming.BeforeFollow

@@ -3,6 +3,9 @@ package turns_test
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http/httptest"
+	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -10,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
+	"github.com/capstan-dev/capstan/internal/streamclient"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
 	database "github.com/capstan-dev/capstan/internal/testing/postgres"
 	"github.com/capstan-dev/capstan/test/internal/suite"
@@ -60,15 +65,19 @@ var _ = Describe("Sessions whose store is PostgreSQL", Serial, Ordered, func() {
 		Expect(db.Start()).To(Succeed())
 		connection, name = db.Database(GinkgoTB())
 	})
-	// starts starts a manager, with the database or without.
-	starts := func(postgres string) {
+	// startsWith starts a manager with further options.
+	startsWith := func(o capstantest.Options) {
 		GinkgoHelper()
-		started, err := capstantest.Start(context.Background(), separate.Config, capstantest.Options{
-			Prompts: prompts.note, NoJobPlayer: true, Postgres: postgres,
-		})
+		o.Prompts, o.NoJobPlayer = prompts.note, true
+		started, err := capstantest.Start(context.Background(), separate.Config, o)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { Expect(started.Stop()).To(Succeed()) })
 		kit = started
+	}
+	// starts starts a manager, with the database or without.
+	starts := func(postgres string) {
+		GinkgoHelper()
+		startsWith(capstantest.Options{Postgres: postgres})
 	}
 	BeforeEach(func() {
 		restore := kit
@@ -165,5 +174,53 @@ var _ = Describe("Sessions whose store is PostgreSQL", Serial, Ordered, func() {
 		after, _ := inKubernetes(ctx, namespace)
 		Expect(after).To(BeNumerically(">", before))
 		Expect(rows(namespace)).To(Equal("0 entries, 0 indexes"))
+	})
+
+	It("are streamed by an account that may only read", func(ctx context.Context) {
+		starts(connection)
+		namespace := newNamespace(ctx, builder.Script("Aye"))
+		create(ctx, builder.Session("demo").In(namespace).Obj(), builder.Turn("demo-1").In(namespace).Obj())
+		answered(ctx, namespace)
+		Expect(kit.Stop()).To(Succeed())
+
+		db.Exec(GinkgoTB(), name, "CREATE ROLE streams LOGIN")
+		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		Expect(err).NotTo(HaveOccurred())
+		known := httptest.NewTLSServer(nil)
+		certificate := known.TLS.Certificates[0]
+		known.Close()
+		startsWith(capstantest.Options{
+			Postgres: connection, PostgresReader: db.Connection("streams", name),
+			Streams: &capstantest.Streams{Listener: listener, Certificate: &certificate},
+		})
+		place := &streamPlace{address: listener.Addr().String(), as: separate.User("admin", "system:masters").Config()}
+		follower := &streamclient.Client{Endpoints: place}
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		var received atomic.Int64
+		ended := make(chan error)
+		go func() {
+			for e, err := range follower.Follow(ctx, stream.Session{Namespace: namespace, Name: "demo"}, 0) {
+				if err != nil || e.Type == stream.TypeSessionIdled {
+					ended <- err
+					return
+				}
+				if e.Sequence > 0 {
+					received.Add(1)
+				}
+			}
+		}()
+		By("failing for want of the right to read, while Turns go on")
+		Eventually(managerLog.contains).WithArguments("42501").Should(BeTrue())
+		create(ctx, builder.Session("other").In(namespace).Obj(),
+			builder.Turn("other-1").In(namespace).Session("other").Obj())
+		Eventually(kit.Turn(ctx, namespace, "other-1")).Should(capstantest.HaveSucceeded())
+		Expect(received.Load()).To(BeZero())
+
+		By("reading with it")
+		db.Exec(GinkgoTB(), name, "GRANT USAGE ON SCHEMA capstan TO streams",
+			"GRANT SELECT ON capstan.owners, capstan.journal_entries TO streams")
+		Eventually(ended).WithTimeout(30 * time.Second).Should(Receive(Succeed()))
+		Expect(received.Load()).To(BeNumerically(">", 3))
 	})
 })

@@ -23,6 +23,8 @@ const (
 	Scripts          = "scripts"
 	SQLCalls         = "sql_calls"
 	Connections      = "database_connections"
+	// ReaderConnections are those of event streams to the database.
+	ReaderConnections = "database_reader_connections"
 )
 
 var waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -23,6 +23,8 @@ var errUndecided = errors.New("the store of the Session is not decided yet")
 type Backend struct {
 	Journal journal.Store
 	Records record.Objects
+	// Follow is what those who follow journals read from; nil for Journal.
+	Follow journal.Reader
 }
 
 // Router passes the calls for a Session on to the backend that its status names, which never changes. It is safe for
@@ -177,6 +179,26 @@ func (r *Router) backend(ctx context.Context, key types.NamespacedName, uid type
 
 // Journal is the journal.Store of all Sessions.
 func (r *Router) Journal() journal.Store { return journals{r} }
+
+// Follow is the journal.Reader of those who follow the journals of all Sessions.
+func (r *Router) Follow() journal.Reader { return followed{r} }
+
+// followed implements journal.Reader.
+type followed struct{ router *Router }
+
+// Get implements journal.Reader.
+func (f followed) Get(ctx context.Context, s journal.Session, ordinal int64) (*v1alpha1.JournalEntrySpec, error) {
+	b, err := f.router.backend(ctx, types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, s.UID)
+	switch {
+	case err != nil:
+		return nil, err
+	case b == nil:
+		return nil, journal.ErrNotFound
+	case b.Follow == nil:
+		return b.Journal.Get(ctx, s, ordinal)
+	}
+	return b.Follow.Get(ctx, s, ordinal)
+}
 
 // Records are the record.Objects of all Sessions. Those of MCPServers and of wallets are in Kubernetes: the API server
 // deletes them with their owners.

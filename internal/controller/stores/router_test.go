@@ -256,3 +256,38 @@ func TestAWriteWaitsUntilTheStoreIsDecided(t *testing.T) {
 		}
 	})
 }
+
+// refusing is a journal that cannot be read.
+type refusing struct{ journal.Store }
+
+func (refusing) Get(context.Context, journal.Session, int64) (*v1alpha1.JournalEntrySpec, error) {
+	return nil, errors.New("read by the store of Turns")
+}
+
+// Those who follow the journal of a Session read it with the account for readers, if its store has one.
+func TestFollowersReadFromTheirOwnReader(t *testing.T) {
+	entry := &v1alpha1.JournalEntrySpec{Ordinal: 1}
+	for name, test := range map[string]struct {
+		session *v1alpha1.Session
+		found   bool
+	}{
+		"in the database":     {sessionIn(postgres, v1alpha1.SessionPhaseIdle), true},
+		"in Kubernetes":       {sessionIn(kubernetes, v1alpha1.SessionPhaseIdle), false},
+		"not taken up so far": {sessionIn("", ""), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := journalmemory.New()
+			if err := reader.Create(t.Context(), demo, entry); err != nil {
+				t.Fatal(err)
+			}
+			router := &stores.Router{Sessions: newClient(t, test.session), Backends: map[v1alpha1.SessionStore]stores.Backend{
+				kubernetes: {Journal: journalmemory.New()},
+				postgres:   {Journal: refusing{}, Follow: reader},
+			}}
+			got, err := router.Follow().Get(t.Context(), demo, 1)
+			if test.found && (err != nil || got.Ordinal != 1) || !test.found && !errors.Is(err, journal.ErrNotFound) {
+				t.Errorf("read %v, %v", got, err)
+			}
+		})
+	}
+}

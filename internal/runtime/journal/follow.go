@@ -125,7 +125,7 @@ func (l *Log) peek(ctx context.Context, s Session, ordinal int64) (*entry, error
 			return nil, fmt.Errorf("waiting to read the journal of Session %s/%s: %w", s.Namespace, s.Name, err)
 		}
 	}
-	return l.fetch(ctx, s, ordinal)
+	return read(ctx, l.follow, s, ordinal)
 }
 
 // known keeps an entry that exists in the cache, and tells those who follow the journal.

@@ -58,12 +58,17 @@ var (
 // Store stores entries. Both operations may be ambiguous: after any error, except for those named here, the outcome is
 // unknown. Neither side changes entries after they were passed or returned.
 type Store interface {
-	// Get reads the current entry at an ordinal: an entry whose create has returned is found. It returns ErrNotFound if
-	// there is none.
-	Get(ctx context.Context, s Session, ordinal int64) (*v1alpha1.JournalEntrySpec, error)
+	Reader
 	// Create writes an entry at its ordinal. ErrExists when there is one already, an error with ErrRefused when it can
 	// never be written.
 	Create(ctx context.Context, s Session, e *v1alpha1.JournalEntrySpec) error
+}
+
+// Reader reads entries.
+type Reader interface {
+	// Get reads the current entry at an ordinal: an entry whose create has returned is found. It returns ErrNotFound if
+	// there is none.
+	Get(ctx context.Context, s Session, ordinal int64) (*v1alpha1.JournalEntrySpec, error)
 }
 
 // A DryRunner is a Store that can report the result of a create without writing. The errors are those of Create.
@@ -84,6 +89,9 @@ type Options struct {
 	// OnEntry is called with each entry that the Log has written, or has found for a Turn. It returns at once. It may be
 	// nil.
 	OnEntry func(session types.UID, ordinal int64)
+	// Follow is what those who follow a journal read from: the same entries, as soon as the Log has written them. Default:
+	// the store of the Log.
+	Follow Reader
 	// BeforeFollow waits until one who follows a journal may read an entry from the store. It may be nil.
 	BeforeFollow func(ctx context.Context, namespace string) error
 }
@@ -178,9 +186,10 @@ type View struct {
 
 // Log gives access to the journals of any number of Sessions on one Store. It is safe for concurrent use.
 type Log struct {
-	store Store
-	clock func() time.Time
-	cache *cache
+	store  Store
+	follow Reader
+	clock  func() time.Time
+	cache  *cache
 
 	onEntry      func(session types.UID, ordinal int64)
 	beforeFollow func(ctx context.Context, namespace string) error
@@ -198,8 +207,11 @@ func New(store Store, opts Options) *Log {
 	if opts.Clock == nil {
 		opts.Clock = time.Now
 	}
+	if opts.Follow == nil {
+		opts.Follow = store
+	}
 	return &Log{
-		store: store, clock: opts.Clock, cache: newCache(opts.CacheBytes), maxBytes: opts.MaxBytes,
+		store: store, follow: opts.Follow, clock: opts.Clock, cache: newCache(opts.CacheBytes), maxBytes: opts.MaxBytes,
 		maxNamespaceBytes: opts.MaxNamespaceBytes, onEntry: opts.OnEntry, beforeFollow: opts.BeforeFollow,
 	}
 }

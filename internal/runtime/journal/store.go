@@ -107,7 +107,12 @@ func (l *Log) get(ctx context.Context, s Session, ordinal int64) (*entry, error)
 
 // fetch reads the entry at an ordinal from the store.
 func (l *Log) fetch(ctx context.Context, s Session, ordinal int64) (*entry, error) {
-	spec, err := l.store.Get(ctx, s, ordinal)
+	return read(ctx, l.store, s, ordinal)
+}
+
+// read reads the entry at an ordinal.
+func read(ctx context.Context, from Reader, s Session, ordinal int64) (*entry, error) {
+	spec, err := from.Get(ctx, s, ordinal)
 	if errors.Is(err, ErrNotFound) {
 		return nil, ErrNotFound
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -242,5 +244,67 @@ func TestErrorsNameNothingOfTheDatabase(t *testing.T) {
 			strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "owners") || len(err.Error()) > 120 {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// documented returns the statements of the block of docs/postgres.md that has a text.
+func documented(t *testing.T, text string) []string {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/postgres.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range strings.Split(string(page), "```sql\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		if strings.Contains(block, text) {
+			return slices.DeleteFunc(strings.SplitAfter(block, ";\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
+		}
+	}
+	t.Fatalf("docs/postgres.md has no block of SQL with %q", text)
+	return nil
+}
+
+// The account for streams, as the documentation creates it, reads journals: with connections that are not read-only
+// either, it changes nothing and sees no records.
+func TestTheAccountForStreamsReadsJournalsOnly(t *testing.T) {
+	db, name := migrated(t)
+	s := sessionOf("default", "demo")
+	fill(t, db, s, 2)
+	for _, statement := range documented(t, "capstan_reader") {
+		server.Exec(t, name, strings.Replace(statement, "DATABASE capstan ", "DATABASE "+name+" ", 1))
+	}
+	server.Exec(t, "postgres", "REVOKE ALL ON DATABASE "+name+" FROM PUBLIC")
+	c := postgres.Config{Connection: server.Connection("capstan_reader", name), ReadOnly: true}
+	if e, err := journalpostgres.New(open(t, c)).Get(t.Context(), s, 2); err != nil || e.Ordinal != 2 {
+		t.Fatalf("reading an entry: %+v, %v", e, err)
+	}
+	c.ReadOnly = false
+	reader := open(t, c)
+	var known *postgres.Error
+	for what, statement := range map[string]string{
+		"an owner":           "INSERT INTO capstan.owners (namespace, uid, kind, name) VALUES ('a', 'b', 'Session', 'c')",
+		"a deletion mark":    "UPDATE capstan.owners SET deleted_at = now()",
+		"an entry":           "INSERT INTO capstan.journal_entries VALUES (1, 3, '{}', false, NULL)",
+		"a change of one":    "UPDATE capstan.journal_entries SET envelope = '{}'",
+		"a deletion of one":  "DELETE FROM capstan.journal_entries",
+		"no entries":         "TRUNCATE capstan.journal_entries",
+		"a lock":             "SELECT FROM capstan.owners FOR SHARE",
+		"indexes of records": "SELECT FROM capstan.record_indexes",
+		"blobs":              "SELECT FROM capstan.record_blobs",
+		"a table":            "CREATE TABLE capstan.mine ()",
+		"a table elsewhere":  "CREATE TABLE public.mine ()",
+		"a temporary table":  "CREATE TEMPORARY TABLE mine ()",
+		"a role":             "CREATE ROLE mine",
+	} {
+		err := reader.Write(t.Context(), "default", func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, statement)
+			return err
+		})
+		if !errors.As(err, &known) || known.Code != "42501" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if rows := server.QueryText(t, name, countRows); rows != "2 1 1 1" {
+		t.Errorf("the rows are %s", rows)
 	}
 }
