@@ -126,7 +126,7 @@ func (d *databaseOptions) openReader(ctx context.Context) (*postgres.DB, error) 
 		return nil, nil
 	}
 	c := d.reader.config(d.config)
-	c.Waited = shares.Waited(shares.ReaderConnections)
+	c.Waited, c.Observe = shares.Waited(shares.ReaderConnections), stores.ObserveStatements(stores.PoolStreams)
 	return postgres.Open(ctx, c)
 }
 
@@ -163,7 +163,7 @@ func (d *databaseOptions) open(ctx context.Context, mgr ctrl.Manager) (*postgres
 	if err := mgr.GetAPIReader().Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, &system); err != nil {
 		return nil, fmt.Errorf("identifying the cluster for PostgreSQL: %w", err)
 	}
-	d.config.Waited = shares.Waited(shares.Connections)
+	d.config.Waited, d.config.Observe = shares.Waited(shares.Connections), stores.ObserveStatements(stores.PoolTurns)
 	db, err := postgres.Open(ctx, d.config)
 	if err != nil {
 		return nil, err

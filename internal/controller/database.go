@@ -42,8 +42,15 @@ func (o Options) router(mgr ctrl.Manager) (*stores.Router, *stores.Collector, er
 	}
 	router.Owned = db.Owned
 	backend := stores.Backend{Journal: journalpostgres.New(db), Records: recordpostgres.New(db)}
+	measured := stores.Connections{stores.PoolTurns: db}
 	if reader := o.Database.Reader; reader != nil {
 		backend.Follow = journalpostgres.New(reader)
+		measured[stores.PoolStreams] = reader
+	}
+	if o.Metrics != nil {
+		if err := o.Metrics.Register(measured); err != nil {
+			return nil, nil, fmt.Errorf("registering the metrics of the database: %w", err)
+		}
 	}
 	router.Backends[v1alpha1.SessionStorePostgres] = backend
 	namespaces := o.Database.Namespaces

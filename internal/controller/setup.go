@@ -445,6 +445,9 @@ func (o Options) register(
 	if queries, ok := o.Queries.(sessiondb.Confined); ok {
 		collector.SQLCalls = queries.Pool.Places()
 	}
+	if o.Database.DB != nil {
+		collector.Connections = o.Database.DB.Places()
+	}
 	if err := errors.Join(o.Metrics.Register(collector),
 		o.Metrics.Register(&mcpserver.Collector{
 			Clients: servers.Clients, Listeners: servers.Discoverer.Listeners,

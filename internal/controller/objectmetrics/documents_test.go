@@ -15,7 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"
 	_ "github.com/capstan-dev/capstan/internal/controller/session" // registers its metrics
 	"github.com/capstan-dev/capstan/internal/controller/shares"
-	_ "github.com/capstan-dev/capstan/internal/controller/stores" // registers its metrics
+	"github.com/capstan-dev/capstan/internal/controller/stores"
 	_ "github.com/capstan-dev/capstan/internal/controller/turn"   // registers its metrics
 	"github.com/capstan-dev/capstan/internal/version"
 )
@@ -28,6 +28,7 @@ func descriptions(t *testing.T) []string {
 	(&objectmetrics.Collector{}).Describe(described)
 	(&mcpserver.Collector{}).Describe(described)
 	(&shares.Collector{}).Describe(described)
+	stores.Connections{}.Describe(described)
 	version.Get().Metric().Describe(described)
 	close(described)
 	name := regexp.MustCompile(`fqName: "(capstan_[a-z_]+)"`)

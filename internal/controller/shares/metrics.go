@@ -61,10 +61,10 @@ var (
 		"Memory reserved for model calls in progress and for responses that are not in the journal yet.", nil, nil)
 )
 
-// Collector counts the used slots of the activity Pools, and of those of the scripts of hooks and of the calls of SQL
-// databases, which may be nil.
+// Collector counts the used slots of the activity Pools, and of those of the scripts of hooks, of the calls of SQL
+// databases and of the connections to PostgreSQL, which may be nil.
 type Collector struct {
-	Models, Tools, Scripts, SQLCalls *fairshare.Pool
+	Models, Tools, Scripts, SQLCalls, Connections *fairshare.Pool
 }
 
 // Describe implements prometheus.Collector.
@@ -82,7 +82,10 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	for _, p := range []struct {
 		resource string
 		pool     *fairshare.Pool
-	}{{ModelCalls, c.Models}, {ToolRequests, c.Tools}, {Scripts, c.Scripts}, {SQLCalls, c.SQLCalls}} {
+	}{
+		{ModelCalls, c.Models}, {ToolRequests, c.Tools}, {Scripts, c.Scripts}, {SQLCalls, c.SQLCalls},
+		{Connections, c.Connections},
+	} {
 		if p.pool == nil {
 			continue
 		}

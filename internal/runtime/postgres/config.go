@@ -70,6 +70,9 @@ type Config struct {
 	StatementTimeout time.Duration
 	// ReadOnly is for connections on which nothing is changed.
 	ReadOnly bool
+	// Observe is called at the end of every try of a Read or a Write, with its time from the request for a connection on.
+	// That no row was found is no error. It may be nil.
+	Observe func(write bool, took time.Duration, err error)
 	// Waited is called with the waiting time of each statement for a connection. It may be nil.
 	Waited func(namespace string, waited time.Duration)
 }

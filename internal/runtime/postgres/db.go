@@ -62,7 +62,7 @@ type Run func(context.Context, *pgx.Conn) error
 // Read runs statements that change nothing, for a namespace on one connection. They are sent again when the connection
 // fails. It waits for a connection until the context ends.
 func (d *DB) Read(ctx context.Context, namespace string, run Run) error {
-	return d.query(ctx, namespace, run, func(err error) bool {
+	return d.query(ctx, namespace, false, run, func(err error) bool {
 		return again(err) || OutcomeOf(err) == OutcomeUnknown && !errors.Is(err, pgx.ErrNoRows)
 	})
 }
@@ -71,10 +71,10 @@ func (d *DB) Read(ctx context.Context, namespace string, run Run) error {
 // server has aborted that transaction, or has not received them. It waits for a connection until the context ends; what
 // has begun is not cancelled with the context.
 func (d *DB) Write(ctx context.Context, namespace string, run Run) error {
-	return d.query(ctx, namespace, run, again)
+	return d.query(ctx, namespace, true, run, again)
 }
 
-func (d *DB) query(ctx context.Context, namespace string, run Run, again func(error) bool) error {
+func (d *DB) query(ctx context.Context, namespace string, write bool, run Run, again func(error) bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -87,7 +87,15 @@ func (d *DB) query(ctx context.Context, namespace string, run Run, again func(er
 		return fmt.Errorf("waiting for a connection to PostgreSQL: %w", err)
 	}
 	for try := 1; ; try++ {
+		began := time.Now()
 		err := d.once(ctx, run)
+		if d.config.Observe != nil {
+			observed := err
+			if errors.Is(err, pgx.ErrNoRows) {
+				observed = nil
+			}
+			d.config.Observe(write, time.Since(began), observed)
+		}
 		if err == nil || !again(err) || try == tries {
 			return err
 		}
