@@ -13,11 +13,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 	"github.com/capstan-dev/capstan/internal/runtime/storage"
 )
 
-// storesOf returns the stores that a namespace may have: the files, the values, the databases and the
-// memories of its Sessions.
+// storesOf returns the stores that a namespace may have: the files, the values, the databases, the
+// memories and the images of its Sessions.
 // Background tasks and the tools of MCPServers are bounded by their number.
 func storesOf(cached client.Reader) func(context.Context, string) ([]record.Scope, error) {
 	return func(ctx context.Context, namespace string) ([]record.Scope, error) {
@@ -25,12 +26,12 @@ func storesOf(cached client.Reader) func(context.Context, string) ([]record.Scop
 		if err := cached.List(ctx, &sessions, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing the Sessions: %w", err)
 		}
-		scopes := make([]record.Scope, 0, 4*len(sessions.Items))
+		scopes := make([]record.Scope, 0, 5*len(sessions.Items))
 		for i := range sessions.Items {
 			session := &sessions.Items[i]
 			of := record.Session{Namespace: namespace, Name: session.Name, UID: session.UID}
 			scopes = append(scopes, sessionfs.ScopeOf(of), storage.ScopeOf(of), sessiondb.ScopeOf(of),
-				memory.ScopeOf(of))
+				memory.ScopeOf(of), sessionimage.ScopeOf(of))
 		}
 		return scopes, nil
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage/imagetest"
 	"github.com/capstan-dev/capstan/internal/testing/apiserver"
 )
 
@@ -75,6 +76,11 @@ func TestKubernetesIsAStore(t *testing.T) {
 // Rules: SVC-03.
 func TestKubernetesKeepsMemories(t *testing.T) {
 	memorytest.Run(t, newObjects)
+}
+
+// Rules: IMG-01.
+func TestKubernetesKeepsImages(t *testing.T) {
+	imagetest.Run(t, newObjects)
 }
 
 // The garbage collector of the cluster deletes Records when their owner is gone.

@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	recordpostgres "github.com/capstan-dev/capstan/internal/runtime/record/postgres"
 	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage/imagetest"
 	testserver "github.com/capstan-dev/capstan/internal/testing/postgres"
 )
 
@@ -43,4 +44,11 @@ func TestPostgresKeepsMemories(t *testing.T) {
 	connection, _ := server.Database(t)
 	db := open(t, connection)
 	memorytest.Run(t, func(*testing.T) record.Objects { return recordpostgres.New(db) })
+}
+
+// Rules: IMG-01.
+func TestPostgresKeepsImages(t *testing.T) {
+	connection, _ := server.Database(t)
+	db := open(t, connection)
+	imagetest.Run(t, func(*testing.T) record.Objects { return recordpostgres.New(db) })
 }
