@@ -132,6 +132,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MCPToolRuleApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MessageImage"):
 		return &apiv1alpha1.MessageImageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MessageImageRef"):
+		return &apiv1alpha1.MessageImageRefApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MessagePart"):
 		return &apiv1alpha1.MessagePartApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Model"):

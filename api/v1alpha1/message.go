@@ -32,8 +32,19 @@ type MessageImage struct {
 	URL string `json:"url,omitempty"`
 }
 
+// MessageImageRef names an image that the Session has stored.
+type MessageImageRef struct {
+	// id of the image: img- and 32 hexadecimal digits. "kubectl capstan images put" stores an image and prints its id. If
+	// the Session does not have the image, a note stands in its place.
+	// +required
+	// +kubebuilder:validation:MinLength=36
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:Pattern=`^img-[0-9a-f]{32}$`
+	ID string `json:"id"`
+}
+
 // MessagePart is one part of a message: a text or an image.
-// +kubebuilder:validation:XValidation:rule="has(self.text) != has(self.image)",message="exactly one of text and image must be set."
+// +kubebuilder:validation:XValidation:rule="[has(self.text), has(self.image), has(self.imageRef)].filter(set, set).size() == 1",message="exactly one of text, image and imageRef must be set."
 type MessagePart struct {
 	// text of at most 65536 characters.
 	// +optional
@@ -43,10 +54,13 @@ type MessagePart struct {
 	// image for the model.
 	// +optional
 	Image *MessageImage `json:"image,omitempty"`
+	// imageRef names an image of at most 3.75 MiB that the Session has stored, in place of image.
+	// +optional
+	ImageRef *MessageImageRef `json:"imageRef,omitempty"`
 }
 
 // TurnMessage is a user's message in parts.
-// +kubebuilder:validation:XValidation:rule="self.content.map(p, (has(p.text) ? size(bytes(p.text)) : 0) + (has(p.image) && has(p.image.data) ? size(p.image.data) : 0)).sum() <= 1048576",message="the texts and the image data of a message have at most 1 MiB (1048576 bytes, images in base64) in total. Use url for large images."
+// +kubebuilder:validation:XValidation:rule="self.content.map(p, (has(p.text) ? size(bytes(p.text)) : 0) + (has(p.image) && has(p.image.data) ? size(p.image.data) : 0)).sum() <= 1048576",message="the texts and the image data of a message have at most 1 MiB (1048576 bytes, images in base64) in total. Use imageRef or url for large images."
 type TurnMessage struct {
 	// content is the parts of the message, in the order in which the model reads them.
 	// +required

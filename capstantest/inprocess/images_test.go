@@ -12,6 +12,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest/inprocess"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/content"
 )
@@ -31,8 +32,8 @@ func init() {
 	}}})
 }
 
-// TestResultsWithImages returns an image from a tool of each executor. The model and the events have it; the status of
-// the call has its words (TOOL-05, TOOL-15).
+// TestResultsWithImages returns an image from a tool of each executor. The model has it, and the events have the id that
+// the Session has stored it under; the status of the call has its words (TOOL-05, TOOL-15, IMG-03).
 func TestResultsWithImages(t *testing.T) {
 	url, _, options := guardedSite(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/png" {
@@ -52,12 +53,15 @@ func TestResultsWithImages(t *testing.T) {
 {apiVersion: capstan.dev/v1alpha1, kind: Session, metadata: {name: demo}, spec: {
   harnessRef: {name: base}, tools: [{name: lists}, {name: paints}], capabilities: [{builtin: test_plot}]}}
 `
+	inline := event.Part{
+		Type: event.PartImage, MediaType: "image/png", Base64: base64.StdEncoding.EncodeToString([]byte(plot)),
+	}
 	image := event.Part{
-		Type:      event.PartImage,
-		MediaType: "image/png",
-		Base64:    base64.StdEncoding.EncodeToString([]byte(plot)),
+		Type: event.PartImage, MediaType: "image/png", ImageID: sessionimage.IDOf([]byte(plot)),
+		ImageBytes: int64(len(plot)),
 	}
 	whole := []event.Part{event.Text("The plot."), image}
+	read := []event.Part{event.Text("The plot."), inline}
 	for call, test := range map[string]struct {
 		want  []event.Part
 		shown string
@@ -107,7 +111,7 @@ func TestResultsWithImages(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if got := event.Unfenced(prompt[len(prompt)-1]); !slices.Equal(got.Content, test.want) {
+			if got := event.Unfenced(prompt[len(prompt)-1]); !slices.Equal(got.Content, read[len(read)-len(test.want):]) {
 				t.Errorf("the model reads %+v", got)
 			}
 		})

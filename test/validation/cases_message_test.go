@@ -6,7 +6,10 @@ import (
 )
 
 const messageTooLarge = "spec.message rule the texts and the image data of a message have at most 1 MiB (1048576 " +
-	"bytes, images in base64) in total. Use url for large images."
+	"bytes, images in base64) in total. Use imageRef or url for large images."
+
+// imageID is the id of an image.
+const imageID = "img-0123456789abcdef0123456789abcdef"
 
 // parts is the patch that gives a Turn a message of these parts instead of its input.
 func parts(content ...string) string {
@@ -33,14 +36,31 @@ var messageCases = []ruleCase{
 		message:  `spec.message.content: Required value`,
 	},
 	{
-		rule:     "spec.message.content[] rule exactly one of text and image must be set.",
+		rule:     "spec.message.content[] rule exactly one of text, image and imageRef must be set.",
 		accepted: parts(`{text: Hello}`),
 		rejected: parts(`{text: Hello, image: {mediaType: image/png, data: AAAA}}`),
 	},
 	{
-		rule:     "spec.message.content[] rule exactly one of text and image must be set.",
+		rule:     "spec.message.content[] rule exactly one of text, image and imageRef must be set.",
 		accepted: parts(`{text: Hello}`, image(`mediaType: image/png, data: AAAA`)),
 		rejected: parts(`{text: Hello}`, `{}`),
+	},
+	{
+		rule:     "spec.message.content[] rule exactly one of text, image and imageRef must be set.",
+		accepted: parts(`{text: Hello}`, `{imageRef: {id: `+imageID+`}}`),
+		rejected: parts(`{text: Hello, imageRef: {id: ` + imageID + `}}`),
+	},
+	{
+		rule:     "spec.message.content[].imageRef required id",
+		accepted: parts(`{imageRef: {id: ` + imageID + `}}`),
+		rejected: parts(`{imageRef: {}}`),
+		message:  `spec.message.content[0].imageRef.id: Required value`,
+	},
+	{
+		rule:     "spec.message.content[].imageRef.id pattern",
+		accepted: parts(`{imageRef: {id: ` + imageID + `}}`),
+		rejected: parts(`{imageRef: {id: img-0123456789ABCDEF0123456789ABCDEF}}`),
+		message:  `spec.message.content[0].imageRef.id in body should match`,
 	},
 	{
 		rule:     "spec.message.content[].image required mediaType",

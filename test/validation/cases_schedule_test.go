@@ -229,6 +229,11 @@ var scheduleSpecimens = []specimen{
   sessionRef: {name: demo}
   turn: {delivery: Queue, message: {content: [{image: {mediaType: image/gif, data: R0lGODlhAQABAAAAACw=}}]}}
 `},
+	{kind: "Schedule", name: "stored", spec: `
+  at: "2031-01-02T03:04:05Z"
+  sessionRef: {name: demo}
+  turn: {delivery: Queue, message: {content: [{imageRef: {id: img-0123456789abcdef0123456789abcdef}}]}}
+`},
 	{kind: "Schedule", name: "address", spec: `
   schedule: "@daily"
   sessionRef: {name: demo}

@@ -189,6 +189,8 @@ func text(c constraint, length int) string {
 		return ("de" + strings.Repeat("-12345678", length))[:length]
 	case strings.HasSuffix(c.path, "serviceRef.path"), strings.HasSuffix(c.path, "secretArguments[]"):
 		return "/" + strings.Repeat("x", length-len("/"))
+	case strings.HasSuffix(c.path, "imageRef.id"):
+		return "img-" + strings.Repeat("0", length-len("img-"))
 	case strings.HasSuffix(c.path, ".url"):
 		return "https://" + strings.Repeat("x", length-len("https://"))
 	default:

@@ -160,6 +160,10 @@ var commonSpecimens = []specimen{
   sessionRef: {name: demo}
   message: {content: [{image: {mediaType: image/gif, data: R0lGODlhAQABAAAAACw=}}]}
 `},
+	{kind: "Turn", name: "stored", spec: `
+  sessionRef: {name: demo}
+  message: {content: [{imageRef: {id: img-0123456789abcdef0123456789abcdef}}]}
+`},
 	{kind: "Turn", name: "address", spec: `
   sessionRef: {name: demo}
   message: {content: [{image: {mediaType: image/webp, url: "https://example.org/cat.webp"}}]}

@@ -1364,12 +1364,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: url
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.MessageImageRef
+  map:
+    fields:
+    - name: id
+      type:
+        scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.MessagePart
   map:
     fields:
     - name: image
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.MessageImage
+    - name: imageRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.MessageImageRef
     - name: text
       type:
         scalar: string

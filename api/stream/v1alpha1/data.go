@@ -38,6 +38,9 @@ type Part struct {
 	Base64    string `json:"base64,omitempty"`
 	MediaType string `json:"media_type,omitempty"`
 	URL       string `json:"url,omitempty"`
+	// ImageID is the id of an image that the Session has stored, and ImageBytes its size.
+	ImageID    string `json:"image_id,omitempty"`
+	ImageBytes int64  `json:"image_bytes,omitempty"`
 	// ToolCallID of a tool_call part.
 	ToolCallID string `json:"tool_call_id,omitempty"`
 	// Phase of a text part, if the provider has marked it with another one than the message.

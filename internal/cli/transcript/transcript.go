@@ -129,6 +129,10 @@ func (t *Transcript) Begin(turn *v1alpha1.Turn) []text.Line {
 				})
 				continue
 			}
+			if part.ImageRef != nil {
+				message.Content = append(message.Content, event.Part{Type: event.PartImage, ImageID: part.ImageRef.ID})
+				continue
+			}
 			message.Content = append(message.Content, event.Text(part.Text))
 		}
 	}
@@ -227,13 +231,23 @@ func (t *Transcript) content(name string, style text.Style, m event.Message) []t
 		lines = label(style, name, text.Plain, words, t.bound(long))
 	}
 	for _, image := range m.Images() {
-		what := fmt.Sprintf("[image %s, %d bytes]", image.MediaType, len(image.Base64)*3/4)
-		if image.URL != "" {
-			what = "[image " + image.URL + "]"
-		}
-		lines = append(lines, label(style, name, text.Faint, what, brief)...)
+		lines = append(lines, label(style, name, text.Faint, picture(image), brief)...)
 	}
 	return lines
+}
+
+// picture is an image in words.
+func picture(image event.Part) string {
+	switch {
+	case image.URL != "":
+		return "[image " + image.URL + "]"
+	case image.ImageID != "" && image.MediaType == "":
+		return "[image " + image.ImageID + "]"
+	case image.ImageID != "":
+		return fmt.Sprintf("[image %s, %s, %d bytes]", image.ImageID, image.MediaType, image.Size())
+	default:
+		return fmt.Sprintf("[image %s, %d bytes]", image.MediaType, image.Size())
+	}
 }
 
 func (t *Transcript) rateLimited(e event.Event) ([]text.Line, error) {
@@ -267,8 +281,7 @@ func (t *Transcript) toolCompleted(e event.Event) ([]text.Line, error) {
 		}
 	}
 	for _, image := range result.Images() {
-		lines = append(lines, label(text.Plain, "", text.Faint,
-			fmt.Sprintf("[image %s, %d bytes]", image.MediaType, len(image.Base64)*3/4), brief)...)
+		lines = append(lines, label(text.Plain, "", text.Faint, picture(image), brief)...)
 	}
 	for _, h := range data.Hooks {
 		lines = append(lines, label(text.Plain, "", text.Faint,

@@ -52,6 +52,7 @@ func (m Message) Masked() Message {
 	for _, p := range m.Content {
 		size += len(p.Text) + len(p.Base64) + len(p.URL)
 	}
+	size += int(m.StoredBytes())
 	if size <= maskedAbove {
 		return m
 	}

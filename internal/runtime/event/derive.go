@@ -74,7 +74,7 @@ func decode(e Event, into any) error {
 }
 
 // toolResult makes the message of a tool's outcome (MSG-03): its text parts and those images that have both bytes and
-// media type, in order. An error is kept beside images (GAP-25).
+// media type, or that are stored, in order. An error is kept beside images (GAP-25).
 func toolResult(id string, data ToolCompleted) Message {
 	m := Message{
 		ID:         id,
@@ -92,6 +92,10 @@ func toolResult(id string, data ToolCompleted) Message {
 		switch {
 		case p.Type == PartText:
 			m.Content = append(m.Content, Text(p.Text))
+		case p.Type == PartImage && p.ImageID != "":
+			m.Content = append(m.Content, Part{
+				Type: PartImage, MediaType: p.MediaType, ImageID: p.ImageID, ImageBytes: p.ImageBytes,
+			})
 		case p.Type == PartImage && p.Base64 != "" && p.MediaType != "":
 			m.Content = append(m.Content, Part{Type: PartImage, Base64: p.Base64, MediaType: p.MediaType})
 		}

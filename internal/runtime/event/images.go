@@ -1,10 +1,14 @@
 package event
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"slices"
 	"strings"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 )
 
 // MetadataImagesRefused lists, in an assistant message, the digests of images that it was requested without, because
@@ -14,13 +18,38 @@ const MetadataImagesRefused = "images_refused"
 // noteImageRefused stands in a prompt for an image that a provider refused. The journal keeps the original.
 const noteImageRefused = "(Left out: the model provider could not read this image. It may have expired.)"
 
-// imageDigestBytes is the length of an image's digest.
-const imageDigestBytes = 8
+const (
+	// imageDigestBytes is the length of the digest of an address, and imageIDBytes that of the digest in an id.
+	imageDigestBytes = 8
+	imageIDBytes     = 16
+)
 
-// ImageDigest identifies an image by its address or, if it was given by value, by its bytes.
+// ImageIDOf returns the id of an image with the given bytes.
+func ImageIDOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return "img-" + hex.EncodeToString(sum[:imageIDBytes])
+}
+
+// ImageDigest identifies an image by its address or by its bytes, whether the part has them or names the stored image.
 func (p Part) ImageDigest() string {
+	if p.ImageID != "" {
+		return p.ImageID
+	}
+	if content, err := base64.StdEncoding.DecodeString(p.Base64); p.URL == "" && err == nil {
+		return ImageIDOf(content)
+	}
+	return p.textDigest()
+}
+
+// textDigest identifies an image by its address or by its base64. Journals of earlier builds have it for both.
+func (p Part) textDigest() string {
 	sum := sha256.Sum256([]byte(p.URL + "\n" + p.Base64))
 	return hex.EncodeToString(sum[:imageDigestBytes])
+}
+
+// isOneOf reports whether an image has one of some digests.
+func (p Part) isOneOf(digests []string) bool {
+	return slices.Contains(digests, p.ImageDigest()) || slices.Contains(digests, p.textDigest())
 }
 
 // WithoutImages replaces the images with the given digests by a note. The given messages do not change.
@@ -61,7 +90,7 @@ func WithoutRefusedImages(messages []Message) []Message {
 func (m Message) withoutImages(digests []string) Message {
 	content := m.Content
 	for i, p := range m.Content {
-		if p.Type != PartImage || !slices.Contains(digests, p.ImageDigest()) {
+		if p.Type != PartImage || !p.isOneOf(digests) {
 			continue
 		}
 		if &content[0] == &m.Content[0] {
@@ -71,4 +100,85 @@ func (m Message) withoutImages(digests []string) Message {
 	}
 	m.Content = content
 	return m
+}
+
+// Size is the number of bytes of an image that is not at an address; 0 if it is not known.
+func (p Part) Size() int64 {
+	if p.ImageID != "" {
+		return p.ImageBytes
+	}
+	return int64(base64.StdEncoding.DecodedLen(len(p.Base64)) - strings.Count(p.Base64, "="))
+}
+
+// StoredBytes is the size in base64 of the images that a message has by their ids, and of which it does not have the
+// bytes.
+func (m Message) StoredBytes() int64 {
+	var n int64
+	for _, p := range m.Content {
+		if p.Type == PartImage && p.Base64 == "" {
+			n += int64(base64.StdEncoding.EncodedLen(int(p.ImageBytes)))
+		}
+	}
+	return n
+}
+
+// typeOfImages is in the data of each event that has images.
+var typeOfImages = []byte(`"type":"` + PartImage + `"`)
+
+// ReplaceImages returns the events with replaced images: those of users' messages and of the results of tools. The
+// given events do not change.
+func ReplaceImages(events []Event, replace func(Part) Part) ([]Event, error) {
+	replaced := events
+	for i, e := range events {
+		if e.Data == nil || !bytes.Contains(e.Data.Raw, typeOfImages) {
+			continue
+		}
+		raw, err := e.replaceImages(replace)
+		if err != nil {
+			return events, err
+		}
+		if raw == nil {
+			continue
+		}
+		if &replaced[0] == &events[0] {
+			replaced = slices.Clone(events)
+		}
+		replaced[i].Data = &v1alpha1.JSON{Raw: raw}
+	}
+	return replaced, nil
+}
+
+// replaceImages returns the data of an event with replaced images; nil if it has none.
+func (e Event) replaceImages(replace func(Part) Part) ([]byte, error) {
+	switch e.Type {
+	case TypeInputMessage:
+		data, err := Decode[InputMessage](e)
+		if err != nil {
+			return nil, err
+		}
+		data.Message.Content = replaceParts(data.Message.Content, replace)
+		if data.Original != nil {
+			data.Original.Content = replaceParts(data.Original.Content, replace)
+		}
+		return encode(data), nil
+	case TypeToolCompleted:
+		data, err := Decode[ToolCompleted](e)
+		if err != nil {
+			return nil, err
+		}
+		data.Result = replaceParts(data.Result, replace)
+		return encode(data), nil
+	default:
+		return nil, nil
+	}
+}
+
+func replaceParts(content []Part, replace func(Part) Part) []Part {
+	content = slices.Clone(content)
+	for i, p := range content {
+		if p.Type == PartImage {
+			content[i] = replace(p)
+		}
+	}
+	return content
 }

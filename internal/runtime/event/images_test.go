@@ -2,6 +2,7 @@ package event
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -58,5 +59,69 @@ func TestOnlyTheNamedImagesAreReplaced(t *testing.T) {
 	}
 	if len(given[1].Images()) != 1 || &WithoutImages(given, nil)[0] != &given[0] {
 		t.Error("the given messages have changed, or are copied for nothing")
+	}
+}
+
+// Rules: IMG-03. A refusal counts for the image, whether its message has its bytes or its id, and whichever build has
+// recorded the refusal.
+func TestARefusalCountsForAStoredImage(t *testing.T) {
+	byValue := Part{Type: PartImage, MediaType: "image/png", Base64: "aW1n"}
+	stored := Part{Type: PartImage, MediaType: "image/png", ImageID: ImageIDOf([]byte("img")), ImageBytes: 3}
+	other := Part{Type: PartImage, MediaType: "image/png", ImageID: ImageIDOf(nil)}
+	if byValue.ImageDigest() != stored.ImageDigest() || byValue.Size() != 3 || stored.Size() != 3 {
+		t.Errorf("%s of %d bytes is stored as %s of %d bytes", byValue.ImageDigest(), byValue.Size(),
+			stored.ImageDigest(), stored.Size())
+	}
+	const earlier = "23dafc1c4b911dea" // of byValue, as builds before stored images have recorded it
+	for _, test := range []struct {
+		digest string
+		want   []Part
+	}{
+		{stored.ImageID, []Part{Text(noteImageRefused), Text(noteImageRefused), other}},
+		{earlier, []Part{Text(noteImageRefused), stored, other}},
+	} {
+		kept := WithoutImages([]Message{{Role: RoleUser, Content: []Part{byValue, stored, other}}}, []string{test.digest})
+		if !reflect.DeepEqual(kept[0].Content, test.want) {
+			t.Errorf("without %s: %+v", test.digest, kept[0].Content)
+		}
+	}
+}
+
+// Rules: IMG-03. Images are replaced in users' messages and in results, and nothing else is changed.
+func TestImagesOfEventsAreReplaced(t *testing.T) {
+	image := Part{Type: PartImage, MediaType: "image/png", Base64: "aW1n"}
+	f := NewFactory(Identity{Turn: "t"}, nil)
+	events := []Event{
+		f.RewrittenMessage(NewUserParts([]Part{Text("a"), image}), NewUserParts([]Part{image})),
+		f.TurnStarted(`"type":"image"`),
+		f.Step(1, 1).ToolCompleted(ToolCompleted{ToolCallID: "1-0", Result: []Part{image, Text("b")}, Success: true}),
+		f.InputMessage(NewUserMessage(`{"type":"image"}`)),
+	}
+	seen := 0
+	replaced, err := ReplaceImages(events, func(p Part) Part {
+		seen++
+		return Part{Type: PartImage, ImageID: ImageIDOf([]byte(p.Base64))}
+	})
+	if err != nil || seen != 3 {
+		t.Fatalf("%d images, %v", seen, err)
+	}
+	for i, e := range events {
+		if same := string(e.Data.Raw) == string(replaced[i].Data.Raw); same != (i%2 == 1) ||
+			strings.Contains(string(replaced[i].Data.Raw), "aW1n") {
+			t.Errorf("event %d is %s", i, replaced[i].Data.Raw)
+		}
+		back, err := ReplaceImages(replaced[i:i+1], func(Part) Part { return image })
+		if err != nil || string(back[0].Data.Raw) != string(e.Data.Raw) {
+			t.Errorf("event %d was %s and is %s, %v", i, e.Data.Raw, back[0].Data.Raw, err)
+		}
+	}
+	plain := events[3:]
+	if kept, err := ReplaceImages(plain, func(p Part) Part { return p }); err != nil ||
+		&kept[0].Data.Raw[0] != &plain[0].Data.Raw[0] {
+		t.Errorf("an event without images is encoded again, %v", err)
+	}
+	events[0].Data.Raw = []byte(`{"message": "type":"image"`)
+	if _, err := ReplaceImages(events, func(p Part) Part { return p }); err == nil {
+		t.Error("an event that cannot be decoded is no error")
 	}
 }

@@ -47,7 +47,7 @@ type PartType string
 const (
 	// PartText is a piece of text.
 	PartText PartType = "text"
-	// PartImage is an image, by value or by address.
+	// PartImage is an image: by value, by address, or one that the Session has stored.
 	PartImage PartType = "image"
 	// PartReasoning is reasoning of the model, which only its provider can read.
 	PartReasoning PartType = "reasoning"
@@ -75,6 +75,11 @@ type Part struct {
 	MediaType string `json:"media_type,omitempty"`
 	// URL of an image that is not given by value.
 	URL string `json:"url,omitempty"`
+	// ImageID names an image that the Session has stored (IMG-03). Its Base64 is empty until a model is about to be sent
+	// it.
+	ImageID string `json:"image_id,omitempty"`
+	// ImageBytes is the size of the stored image; 0 if it did not exist when the part was recorded.
+	ImageBytes int64 `json:"image_bytes,omitempty"`
 	// ToolCallID of a tool call part is the id of one of the message's ToolCalls.
 	ToolCallID string `json:"tool_call_id,omitempty"`
 	// Reasoning of a reasoning part, or that which the provider attached to a text or to a call.

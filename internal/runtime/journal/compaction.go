@@ -82,16 +82,17 @@ func (st *state) replace(ordinal int64, messages []event.Message) {
 		st.memory -= weigh(m)
 	}
 	st.messages, st.since, st.compacted, st.conversation = messages, make([]int64, len(messages)), ordinal, 0
-	st.tokens, st.measured = 0, 0
+	st.tokens, st.measured, st.images = 0, 0, 0
 	for i, m := range messages {
 		st.since[i] = ordinal
 		weight := weigh(m)
 		st.memory += weight
 		st.conversation += weight
+		st.images += m.StoredBytes()
 	}
 }
 
-// conversationBytes is the size of what prompts are made of.
+// conversationBytes is the size of what prompts are made of, without stored images.
 func (st *state) conversationBytes() int64 {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -102,7 +103,9 @@ func (st *state) conversationBytes() int64 {
 // Session that is not.
 func (l *Log) KnownConversation(session types.UID) int64 {
 	if st := l.cache.state(session); st != nil {
-		return st.conversationBytes()
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		return st.conversation + st.images
 	}
 	return 0
 }

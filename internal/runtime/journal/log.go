@@ -175,8 +175,8 @@ type View struct {
 	Turns map[string]RecordedTurn
 	// Context is where the journal has the context that it had last; nil for none.
 	Context *ContextRef
-	// Conversation is the size of what prompts are made of: all entries, or what the newest compaction has kept and the
-	// entries since then, in bytes.
+	// Conversation is the size of what prompts are made of, in bytes: stored images, and all entries, or what the newest
+	// compaction has kept and the entries since then.
 	Conversation int64
 	// Tokens is the number of tokens that the newest model call took, with its response, and Measured the number of
 	// messages up to that. Both are 0 if they are not known, or the conversation was compacted since.

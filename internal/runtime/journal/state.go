@@ -21,6 +21,8 @@ type state struct {
 	// compacted is the first ordinal of the block with the newest compaction, 0 for none; conversation is the number of
 	// bytes since then, with what the compaction has kept.
 	compacted, conversation int64
+	// images is the size in base64 of the stored images that messages name: prompts have them.
+	images int64
 	// tokens is the number of tokens of the newest model call, with its response, and measured the number of messages up
 	// to that; both are 0 if it is not known.
 	tokens   int64
@@ -124,6 +126,7 @@ func (st *state) add(first, last int64, c change) {
 		st.messages = append(st.messages, m)
 		st.since = append(st.since, first)
 		st.memory += weigh(m)
+		st.images += m.StoredBytes()
 	}
 	if c.tokens > 0 {
 		st.tokens, st.measured = c.tokens, len(st.messages)
@@ -174,7 +177,7 @@ func (st *state) view() *View {
 	n := len(st.messages)
 	return &View{
 		Head: st.head, Bytes: st.size, NextSequence: st.events + 1, Messages: st.messages[:n:n], Turns: st.turns,
-		Context: st.context, Conversation: st.conversation, Tokens: st.tokens, Measured: st.measured,
+		Context: st.context, Conversation: st.conversation + st.images, Tokens: st.tokens, Measured: st.measured,
 	}
 }
 
@@ -234,7 +237,7 @@ func (st *state) beginningOf(name string) (beginning, bool) {
 func weigh(m event.Message) int64 {
 	n := 256 + len(m.ID) + len(m.ToolCallID) + len(m.ToolName) + len(m.Error)
 	for _, p := range m.Content {
-		n += 128 + len(p.Text) + len(p.Base64) + len(p.MediaType) + len(p.URL) + len(p.ToolCallID)
+		n += 128 + len(p.Text) + len(p.Base64) + len(p.MediaType) + len(p.URL) + len(p.ToolCallID) + len(p.ImageID)
 		if p.Reasoning != nil {
 			n += 64 + p.Reasoning.Bytes()
 		}

@@ -1,8 +1,6 @@
 package sessionimage
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/event"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 )
 
@@ -76,8 +75,7 @@ func IsID(text string) bool { return ids.MatchString(text) }
 
 // IDOf returns the id of an image with the given bytes.
 func IDOf(content []byte) string {
-	sum := sha256.Sum256(content)
-	return "img-" + hex.EncodeToString(sum[:16])
+	return event.ImageIDOf(content)
 }
 
 // check returns why a draft cannot be stored, as a *record.ExplainedError; nil if it can.

@@ -101,17 +101,25 @@ func (s *Images) create(ctx context.Context, x *record.Index, id string, draft D
 	if count >= MaxImages || size+d.Size > MaxBytes {
 		return nil, record.Explainf("%s", full)
 	}
-	put, err := d.put(id, draft.ContentType)
+	puts, err := draft.puts(id)
+	return &record.Operation{Put: puts}, err
+}
+
+// puts are the writes of an image: its description, and its parts.
+func (d *Draft) puts(id string) ([]record.Put, error) {
+	put, err := description{
+		Filename: d.Filename, Size: int64(len(d.Bytes)), Metadata: d.Metadata,
+	}.put(id, d.ContentType)
 	if err != nil {
 		return nil, err
 	}
-	o := &record.Operation{Put: []record.Put{put}}
-	for n, rest := 0, draft.Bytes; len(rest) > 0; n++ {
+	puts := []record.Put{put}
+	for n, rest := 0, d.Bytes; len(rest) > 0; n++ {
 		part := rest[:min(len(rest), record.MaxValueBytes)]
 		rest = rest[len(part):]
-		o.Put = append(o.Put, record.Put{Key: partKey(id, n), Value: part, Kind: kindPart})
+		puts = append(puts, record.Put{Key: partKey(id, n), Value: part, Kind: kindPart})
 	}
-	return o, nil
+	return puts, nil
 }
 
 // partKey is the key of a part of an image, counted from 0.
@@ -310,4 +318,99 @@ func decode(item record.Item, value []byte) (description, error) {
 		return d, fmt.Errorf("reading the description of image %s: %w", item.Key, err)
 	}
 	return d, nil
+}
+
+// Keep stores several images in one operation, as far as they can be stored and there is room, and returns those of
+// them that the store has then, with those of the named ones that it has. It is for images that users and tools have
+// sent for another purpose.
+func (s *Images) Keep(ctx context.Context, drafts []Draft, named []string) (map[string]Info, error) {
+	var valid []Draft
+	for _, d := range drafts {
+		if d.check() == nil {
+			valid = append(valid, d)
+		}
+	}
+	known := map[string]Info{}
+	_, err := s.store.Update(ctx, s.scope, record.Cause{},
+		func(ctx context.Context, x *record.Index) (*record.Operation, error) {
+			clear(known)
+			return s.keep(ctx, x, valid, named, known)
+		})
+	if errors.Is(err, record.ErrFull) {
+		// All stores of the namespace are full together: those that are there count.
+		for _, d := range valid {
+			named = append(named, IDOf(d.Bytes))
+		}
+		return s.Describe(ctx, named)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("storing images: %w", err)
+	}
+	return known, nil
+}
+
+// keep returns the operation that stores the images for which there is room; nil for none.
+func (s *Images) keep(
+	ctx context.Context, x *record.Index, drafts []Draft, named []string, known map[string]Info,
+) (*record.Operation, error) {
+	for _, id := range named {
+		if err := s.find(ctx, x, id, known); err != nil {
+			return nil, err
+		}
+	}
+	o := &record.Operation{}
+	count, size := tally(x)
+	for _, d := range drafts {
+		id := IDOf(d.Bytes)
+		if err := s.find(ctx, x, id, known); err != nil {
+			return nil, err
+		}
+		if _, found := known[id]; found {
+			continue
+		}
+		puts, err := d.puts(id)
+		if err != nil {
+			return nil, err
+		}
+		if count >= MaxImages || size+int64(len(d.Bytes)) > MaxBytes {
+			continue
+		}
+		count++
+		size += int64(len(d.Bytes))
+		o.Put = append(o.Put, puts...)
+		known[id] = Info{ID: id, ContentType: d.ContentType, Size: int64(len(d.Bytes))}
+	}
+	if len(o.Put) == 0 {
+		return nil, nil
+	}
+	return o, nil
+}
+
+// Describe describes those of several images that the store has, by id.
+func (s *Images) Describe(ctx context.Context, named []string) (map[string]Info, error) {
+	x, err := s.store.List(ctx, s.scope)
+	if err != nil {
+		return nil, fmt.Errorf("describing images: %w", err)
+	}
+	known := map[string]Info{}
+	for _, id := range named {
+		if err := s.find(ctx, x, id, known); err != nil {
+			return nil, err
+		}
+	}
+	return known, nil
+}
+
+// find adds an image if the store has it.
+func (s *Images) find(ctx context.Context, x *record.Index, id string, known map[string]Info) error {
+	item, found := x.Find(id)
+	if !found || !IsID(id) {
+		return nil
+	}
+	info, err := s.info(ctx, item)
+	if err != nil {
+		return err
+	}
+	known[id] = *info
+	return nil
 }

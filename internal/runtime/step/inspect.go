@@ -17,5 +17,5 @@ func (run *Runner) Conversation(ctx context.Context, s journal.Session) ([]event
 		return nil, fmt.Errorf("reading the conversation: %w", err)
 	}
 	repaired, _ := prompt.Repair(prompt.Sendable(view.Messages))
-	return event.Fenced(repaired), nil
+	return run.resolveImages(ctx, s, event.Fenced(repaired)), nil
 }

@@ -60,6 +60,12 @@ func (run *Runner) ReasonAfter(
 		if t, err = wholeMessage(ctx, t); err != nil {
 			return nil, err
 		}
+		if described := run.describeImages(ctx, t); described.SentBytes() > t.SentBytes() {
+			// The images that the message names need more memory than was requested for the message.
+			if view, err = run.conversation(ctx, described, open.Head); err != nil {
+				return nil, fmt.Errorf("reading the conversation: %w", err)
+			}
+		}
 	}
 	if recovered(c, kept) == nil {
 		if c, err = wholeConfig(ctx, c); err != nil {
@@ -96,7 +102,9 @@ func (run *Runner) ReasonAfter(
 		// A message that cannot be read now waits for a later step: a response that was paid for must not be lost
 		// because of it.
 		waiting, _ := pendingMessages(ctx, t)
-		return run.closeReason(t, c, g, readMessages(ctx, notInJournal(waiting, turns)))
+		record := run.closeReason(t, c, g, readMessages(ctx, notInJournal(waiting, turns)))
+		record.Events = run.storeImages(ctx, t.Session, record.Events)
+		return record
 	}
 	undelivered := &UndeliveredResponse{Since: run.Clock(), record: compose(ctx, view.Turns), compose: compose}
 	if run.hooksMatch(ctx, c, undelivered.record) {
@@ -223,7 +231,7 @@ func (run *Runner) request(
 ) ([]modelcall.Result, error) {
 	return run.call(ctx, t, c, model.Request{
 		SystemPrompt: g.context.SystemPrompt,
-		Messages:     g.prompt,
+		Messages:     run.resolveImages(ctx, t.Session, g.prompt),
 		Tools:        g.context.Tools,
 		Locale:       t.Locale,
 		Iteration:    max(t.Progress.Iteration, 1),

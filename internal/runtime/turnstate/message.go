@@ -22,12 +22,15 @@ func MessageOf(spec v1alpha1.TurnSpec) (input string, content []event.Part) {
 	}
 	content = make([]event.Part, 0, len(spec.Message.Content))
 	for _, part := range spec.Message.Content {
-		if image := part.Image; image != nil {
+		switch image := part.Image; {
+		case image != nil:
 			content = append(
 				content,
 				event.Part{Type: event.PartImage, Base64: image.Data, MediaType: string(image.MediaType), URL: image.URL},
 			)
-		} else {
+		case part.ImageRef != nil:
+			content = append(content, event.Part{Type: event.PartImage, ImageID: part.ImageRef.ID})
+		default:
 			content = append(content, event.Text(part.Text))
 		}
 	}
@@ -71,7 +74,7 @@ func keptBytes(spec v1alpha1.TurnSpec) int64 {
 	input, content := MessageOf(spec)
 	n := messageBytes(input, content)
 	for _, part := range content {
-		n += int64(len(part.URL))
+		n += int64(len(part.URL) + len(part.ImageID))
 	}
 	return n
 }
@@ -84,7 +87,7 @@ func messageBytes(input string, content []event.Part) int64 {
 	for _, part := range content {
 		n += int64(len(part.Text) + len(part.Base64))
 	}
-	return n
+	return n + event.Message{Content: content}.StoredBytes()
 }
 
 // SentBytes is the size of the message that a model is sent, whether it was read or not.
@@ -191,6 +194,8 @@ func canonicalParts(content []event.Part) []byte {
 		switch {
 		case p.Type == event.PartText:
 			parts[i] = []string{"text", p.Text}
+		case p.ImageID != "":
+			parts[i] = []string{"image", "id", p.ImageID}
 		case p.URL != "":
 			parts[i] = []string{"image", p.MediaType, "url", p.URL}
 		default:

@@ -11,6 +11,8 @@ type MessagePartApplyConfiguration struct {
 	Text *string `json:"text,omitempty"`
 	// image for the model.
 	Image *MessageImageApplyConfiguration `json:"image,omitempty"`
+	// imageRef names an image of at most 3.75 MiB that the Session has stored, in place of image.
+	ImageRef *MessageImageRefApplyConfiguration `json:"imageRef,omitempty"`
 }
 
 // MessagePartApplyConfiguration constructs a declarative configuration of the MessagePart type for use with
@@ -32,5 +34,13 @@ func (b *MessagePartApplyConfiguration) WithText(value string) *MessagePartApply
 // If called multiple times, the Image field is set to the value of the last call.
 func (b *MessagePartApplyConfiguration) WithImage(value *MessageImageApplyConfiguration) *MessagePartApplyConfiguration {
 	b.Image = value
+	return b
+}
+
+// WithImageRef sets the ImageRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ImageRef field is set to the value of the last call.
+func (b *MessagePartApplyConfiguration) WithImageRef(value *MessageImageRefApplyConfiguration) *MessagePartApplyConfiguration {
+	b.ImageRef = value
 	return b
 }

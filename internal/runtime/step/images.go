@@ -1,0 +1,173 @@
+package step
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
+	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
+)
+
+const (
+	// noteImageMissing and noteImageUnread stand in a prompt for an image that the Session has stored.
+	noteImageMissing = "(Left out: an image that this session does not have any more.)"
+	noteImageUnread  = "(Left out: an image that could not be read now.)"
+	// storeTimeout bounds the time for which a step waits for its images to be stored.
+	storeTimeout = 20 * time.Second
+)
+
+// imagesOf returns the images of a Session; nil if the process has no stores.
+func (run *Runner) imagesOf(s journal.Session) *sessionimage.Images {
+	if run.Records == nil {
+		return nil
+	}
+	return sessionimage.Of(run.Records, record.Session{Namespace: s.Namespace, Name: s.Name, UID: s.UID})
+}
+
+// storeImages stores the images that events have by value, and returns the events with their ids instead, so that the
+// journal has no images. An image that cannot be stored, because there is no room for example, stays where it is: it
+// must not keep a step from ending. Images that events name by their ids are described.
+func (run *Runner) storeImages(ctx context.Context, s journal.Session, events []event.Event) []event.Event {
+	images := run.imagesOf(s)
+	if images == nil {
+		return events
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	var drafts []sessionimage.Draft
+	var named []string
+	if _, err := event.ReplaceImages(events, func(p event.Part) event.Part {
+		if draft, possible := draftOf(p); possible {
+			drafts = append(drafts, draft)
+		}
+		if p.ImageID != "" && p.MediaType == "" {
+			named = append(named, p.ImageID)
+		}
+		return p
+	}); err != nil || len(drafts)+len(named) == 0 {
+		return events // The next reader of events that cannot be decoded reports them.
+	}
+	known, err := images.Keep(ctx, drafts, named)
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Info("Failed to store the images of a step; its journal entry has them",
+			"error", err.Error())
+		return events
+	}
+	stored, err := event.ReplaceImages(events, func(p event.Part) event.Part { return storedPart(p, known) })
+	if err != nil {
+		return events
+	}
+	return stored
+}
+
+// describeImages returns a Turn, whose message must have been read, with the sizes of the images that its message
+// names: they take memory when they are read. An image that does not exist, or that cannot be read now, has none.
+func (run *Runner) describeImages(ctx context.Context, t turnstate.Turn) turnstate.Turn {
+	images := run.imagesOf(t.Session)
+	var named []string
+	for _, p := range t.Content {
+		if p.ImageID != "" {
+			named = append(named, p.ImageID)
+		}
+	}
+	if images == nil || len(named) == 0 {
+		return t
+	}
+	known, err := images.Describe(ctx, named)
+	if err != nil {
+		logr.FromContextOrDiscard(ctx).Info("Failed to describe the images of a message", "error", err.Error())
+		return t
+	}
+	t.Content = slices.Clone(t.Content)
+	for i, p := range t.Content {
+		if p.ImageID != "" {
+			t.Content[i] = storedPart(p, known)
+		}
+	}
+	return t
+}
+
+// draftOf returns an image that a part has by value. One whose base64 is not the one that its bytes are written as
+// again would not reach the model as it is: it is not stored.
+func draftOf(p event.Part) (sessionimage.Draft, bool) {
+	if p.ImageID != "" || p.Base64 == "" {
+		return sessionimage.Draft{}, false
+	}
+	content, err := base64.StdEncoding.DecodeString(p.Base64)
+	if err != nil || base64.StdEncoding.EncodeToString(content) != p.Base64 {
+		return sessionimage.Draft{}, false
+	}
+	return sessionimage.Draft{ContentType: p.MediaType, Bytes: content}, true
+}
+
+// storedPart is an image part as the journal has it, with the images that the Session has stored.
+func storedPart(p event.Part, known map[string]sessionimage.Info) event.Part {
+	if p.ImageID != "" {
+		if info, found := known[p.ImageID]; found && p.MediaType == "" {
+			p.MediaType, p.ImageBytes = info.ContentType, info.Size
+		}
+		return p
+	}
+	draft, possible := draftOf(p)
+	if !possible {
+		return p
+	}
+	info, found := known[sessionimage.IDOf(draft.Bytes)]
+	if !found || info.ContentType != p.MediaType {
+		return p
+	}
+	return event.Part{Type: event.PartImage, MediaType: p.MediaType, ImageID: info.ID, ImageBytes: info.Size}
+}
+
+// resolveImages returns messages with the bytes of the images that they name (IMG-03), for the request that follows. A
+// note stands for an image that does not exist, or that cannot be read. The given messages do not change.
+func (run *Runner) resolveImages(ctx context.Context, s journal.Session, messages []event.Message) []event.Message {
+	images := run.imagesOf(s)
+	read := map[string]event.Part{}
+	resolved := messages
+	for i, m := range messages {
+		for j, p := range m.Content {
+			if p.Type != event.PartImage || p.ImageID == "" {
+				continue
+			}
+			whole, known := read[p.ImageID]
+			if !known {
+				whole = resolve(ctx, images, p)
+				read[p.ImageID] = whole
+			}
+			if &resolved[0] == &messages[0] {
+				resolved = slices.Clone(messages)
+			}
+			if &resolved[i].Content[0] == &m.Content[0] {
+				resolved[i].Content = slices.Clone(m.Content)
+			}
+			resolved[i].Content[j] = whole
+		}
+	}
+	return resolved
+}
+
+// resolve returns the part with the bytes of its image, or a note in its place.
+func resolve(ctx context.Context, images *sessionimage.Images, p event.Part) event.Part {
+	if images == nil {
+		return event.Text(noteImageMissing)
+	}
+	found, err := images.Resolve(ctx, p.ImageID)
+	switch {
+	case err != nil:
+		logr.FromContextOrDiscard(ctx).Info("Failed to read an image of a Session; its model is sent a note instead",
+			"image", p.ImageID, "error", err.Error())
+		return event.Text(noteImageUnread)
+	case found == nil:
+		return event.Text(noteImageMissing)
+	default:
+		return event.Part{Type: event.PartImage, MediaType: found.MediaType, Base64: found.Base64}
+	}
+}
