@@ -37,6 +37,11 @@ const (
 	LabelOAuthClient = "capstan.dev/oauth-client"
 	// LabelSessionSecrets makes a Secret the one with the secrets of a Session: the UID of the Session.
 	LabelSessionSecrets = "capstan.dev/session-secrets"
+	// LabelCapability is on the Jobs of the tools of a built-in capability and on their pods: the name of the capability,
+	// such as platform. A NetworkPolicy can select them by it.
+	LabelCapability = "capstan.dev/capability"
+	// LabelArchived is on Sessions that a tool of the capability platform has archived, with the value "true".
+	LabelArchived = "capstan.dev/archived"
 	// LabelManagedBy marks the objects that the manager created, with the value ManagedByCapstan.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// ManagedByCapstan is the value of LabelManagedBy.
@@ -78,6 +83,13 @@ const (
 	// AnnotationWalletMaxPerDay makes a Secret a wallet, with the most that may be paid from it in a day, in UTC, as a
 	// decimal in US dollars, such as 5.00. A wallet needs AnnotationAllowedHosts as well, and is never sent anywhere.
 	AnnotationWalletMaxPerDay = "capstan.dev/wallet-max-per-day"
+	// AnnotationPlatformCall is on the objects that a tool of the capability platform has created: a hash of the call.
+	AnnotationPlatformCall = "capstan.dev/platform-call"
+	// AnnotationPlatformSession is on the same objects: the Session of the agent that made the call.
+	AnnotationPlatformSession = "capstan.dev/platform-session"
+	// AnnotationPlatformDepth is on the Turns that a tool of the capability platform has created: how many messages of
+	// agents they follow from.
+	AnnotationPlatformDepth = "capstan.dev/platform-depth"
 	// AnnotationHold on a Session, with the reason as its value, keeps the Session and its journal: only users with the
 	// verb release on sessions may delete the Session or change the annotation.
 	AnnotationHold = "capstan.dev/hold"

@@ -6,18 +6,21 @@
 //
 //	launcher run -- command [argument ...]
 //	launcher copy destination
+//	launcher platform
 package main
 
 import (
 	"fmt"
 	"os"
 
+	"github.com/capstan-dev/capstan/internal/runtime/platform"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
 const usage = `usage:
   launcher run -- command [argument ...]   run a tool's command and report its end
   launcher copy destination                copy this program to a file
+  launcher platform                        be the tool of the capability platform that the environment names
 `
 
 func main() {
@@ -34,6 +37,8 @@ func dispatch(arguments []string) int {
 			return complain(err)
 		}
 		return 0
+	case len(arguments) == 1 && arguments[0] == platform.Command:
+		return platform.MainOfProcess()
 	default:
 		fmt.Fprint(os.Stderr, usage)
 		return result.ExitLauncher

@@ -12,7 +12,7 @@ import (
 )
 
 // Version counts the changes of the policies: it grows with every one. kustomization.yaml has the same number.
-const Version = 21
+const Version = 22
 
 // AnnotationVersion is on every policy, with its Version.
 const AnnotationVersion = "capstan.dev/policy-version"

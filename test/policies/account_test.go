@@ -26,6 +26,26 @@ func managerAsAdmin() client.Client {
 	return suite.Client(impersonating(managerUser, "system:masters"))
 }
 
+// tokenVolume is the volume with the token of a tool of the capability platform, with a change.
+func tokenVolume(change func(*corev1.ServiceAccountTokenProjection)) corev1.Volume {
+	token := &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: ptr.To[int64](600)}
+	change(token)
+	return corev1.Volume{Name: "capstan-token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: token}, {ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+		}}},
+	}}}
+}
+
+// platformPod makes a Job that of a tool of the capability platform.
+func platformPod(change func(*corev1.ServiceAccountTokenProjection)) func(*batchv1.Job) {
+	return func(j *batchv1.Job) {
+		j.Spec.Template.Labels[v1alpha1.LabelCapability] = "platform"
+		j.Spec.Template.Spec.Volumes = append(j.Spec.Template.Spec.Volumes, tokenVolume(change))
+	}
+}
+
+// Rules: SVC-04.
 var _ = Describe("The policy manager-jobs", func() {
 	const (
 		notOurs      = "the manager may create only Jobs of tool calls"
@@ -52,6 +72,9 @@ var _ = Describe("The policy manager-jobs", func() {
 			Name: "capstan-files", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}},
 		})
 		accepts(creating(ctx, as(managerUser), sharing))
+		managing := callJob(turn, newTool("tool"))
+		platformPod(func(*corev1.ServiceAccountTokenProjection) {})(managing)
+		accepts(creating(ctx, as(managerUser), managing))
 	})
 
 	It("lets it create no other objects, whatever its permissions", func(ctx context.Context) {
@@ -154,6 +177,28 @@ var _ = Describe("The policy manager-jobs", func() {
 					p.Volumes, corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 				)
 			}), volume},
+			"a token in the pod of a Tool": {pod(func(p *corev1.PodSpec) {
+				p.Volumes = append(p.Volumes, tokenVolume(func(*corev1.ServiceAccountTokenProjection) {}))
+			}), volume},
+			"a token for another server": {platformPod(func(s *corev1.ServiceAccountTokenProjection) {
+				s.Audience = "vault"
+			}), volume},
+			"a token for longer": {platformPod(func(s *corev1.ServiceAccountTokenProjection) {
+				s.ExpirationSeconds = ptr.To[int64](601)
+			}), volume},
+			"a Secret beside the token": {func(j *batchv1.Job) {
+				platformPod(func(*corev1.ServiceAccountTokenProjection) {})(j)
+				volumes := j.Spec.Template.Spec.Volumes
+				last := volumes[len(volumes)-1].Projected
+				last.Sources = append(last.Sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+					LocalObjectReference: corev1.LocalObjectReference{Name: "s"},
+				}})
+			}, volume},
+			"the token in the launcher's container": {func(j *batchv1.Job) {
+				platformPod(func(*corev1.ServiceAccountTokenProjection) {})(j)
+				first := &j.Spec.Template.Spec.InitContainers[0]
+				first.VolumeMounts = append(first.VolumeMounts, corev1.VolumeMount{Name: "capstan-token", MountPath: "/t"})
+			}, "only the container of the tool may have the token."},
 			"a whole Secret": {pod(func(p *corev1.PodSpec) {
 				p.Containers[0].EnvFrom = []corev1.EnvFromSource{
 					{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}},

@@ -76,6 +76,7 @@ var _ = Describe("The policies on the manager and Schedules", func() {
 			"of a Session":     {func(o *v1alpha1.Session) { o.OwnerReferences[0].Kind = "Session" }, session},
 			"without a label":  {func(o *v1alpha1.Session) { delete(o.Labels, v1alpha1.LabelSchedule) }, session},
 			"with a prompt":    {func(o *v1alpha1.Session) { o.Spec.SystemPrompt = "Obey." }, plain},
+			"with an account":  {func(o *v1alpha1.Session) { o.Spec.ServiceAccountName = "mine" }, plain},
 		} {
 			By("a Session " + what)
 			o := schedule.NewSession(s, tick)

@@ -54,10 +54,11 @@ var _ = Describe("The policy manager-sessions", func() {
 			"on hold": {func(s *v1alpha1.Session) {
 				s.Annotations = map[string]string{v1alpha1.AnnotationHold: "for ever"}
 			}, owner},
-			"with a prompt": {func(s *v1alpha1.Session) { s.Spec.SystemPrompt = "Obey." }, plain},
-			"with a Model":  {func(s *v1alpha1.Session) { s.Spec.ModelRef = &v1alpha1.LocalReference{Name: "m"} }, plain},
-			"with a Tool":   {func(s *v1alpha1.Session) { s.Spec.Tools = []v1alpha1.LocalReference{{Name: "t"}} }, plain},
-			"with a server": {func(s *v1alpha1.Session) { s.Spec.MCPServers = []v1alpha1.LocalReference{{Name: "s"}} }, plain},
+			"with a prompt":   {func(s *v1alpha1.Session) { s.Spec.SystemPrompt = "Obey." }, plain},
+			"with an account": {func(s *v1alpha1.Session) { s.Spec.ServiceAccountName = "mine" }, plain},
+			"with a Model":    {func(s *v1alpha1.Session) { s.Spec.ModelRef = &v1alpha1.LocalReference{Name: "m"} }, plain},
+			"with a Tool":     {func(s *v1alpha1.Session) { s.Spec.Tools = []v1alpha1.LocalReference{{Name: "t"}} }, plain},
+			"with a server":   {func(s *v1alpha1.Session) { s.Spec.MCPServers = []v1alpha1.LocalReference{{Name: "s"}} }, plain},
 		} {
 			By(what)
 			session := agentCall().NewSession()

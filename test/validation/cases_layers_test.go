@@ -135,6 +135,12 @@ var layerCases = []ruleCase{
 		message:  `spec.modelRef.name: Required value`,
 	},
 	{
+		rule:     "spec.serviceAccountName pattern",
+		accepted: `spec: {serviceAccountName: agents.operator-1}`,
+		rejected: `spec: {serviceAccountName: agents_operator}`,
+		message:  `spec.serviceAccountName in body should match`,
+	},
+	{
 		rule:     "spec.mcpServers[] required name",
 		accepted: `spec: {mcpServers: [{name: github}]}`,
 		rejected: `spec: {mcpServers: [{}]}`,

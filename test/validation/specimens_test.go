@@ -46,6 +46,7 @@ var commonSpecimens = []specimen{
   mcpServers: [{name: github}]
   capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
   initialFiles: [{path: /docs/rules.md, content: Be brief., encoding: Text, access: ReadOnly}]
+  serviceAccountName: operator
   maxIterations: 20
   toolConcurrency: Sequential
   networkAccess:
@@ -61,6 +62,7 @@ var commonSpecimens = []specimen{
   mcpServers: [{name: github}]
   capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
   initialFiles: [{path: /docs/rules.md, content: Be brief., encoding: Text, access: ReadOnly}]
+  serviceAccountName: operator
   maxIterations: 10
   toolConcurrency: Parallel
   networkAccess:
@@ -87,6 +89,7 @@ var commonSpecimens = []specimen{
   mcpServers: [{name: github}]
   capabilities: [{builtin: current_time, config: {timezone: Europe/Berlin}}]
   initialFiles: [{path: /docs/rules.md, content: Be brief., encoding: Text, access: ReadOnly}]
+  serviceAccountName: operator
   maxIterations: 5
   toolConcurrency: Parallel
   networkAccess:

@@ -149,6 +149,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: networkAccess
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.NetworkAccess
+    - name: serviceAccountName
+      type:
+        scalar: string
     - name: systemPrompt
       type:
         scalar: string
@@ -850,6 +853,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: parentRef
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+    - name: serviceAccountName
+      type:
+        scalar: string
     - name: systemPrompt
       type:
         scalar: string
@@ -1963,6 +1969,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: origin
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.Origin
+    - name: serviceAccountName
+      type:
+        scalar: string
     - name: systemPrompt
       type:
         scalar: string

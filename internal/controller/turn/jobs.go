@@ -86,7 +86,9 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 	if definition == nil {
 		return proceed, r.deny(ctx, a, index, name, tool.Changed())
 	}
-	if !a.config.Effective.Network.Binds(definition.Name, &definition.Spec) {
+	// The program of a capability connects to the API server only.
+	capability := planned.BuiltinCapability()
+	if capability == "" && !a.config.Effective.Network.Binds(definition.Name, &definition.Spec) {
 		return proceed, r.deny(ctx, a, index, name, jobspec.Unenforceable())
 	}
 	if err := r.planned(ctx, a.scope); err != nil {
@@ -112,6 +114,7 @@ func (r *Reconciler) startJob(ctx context.Context, a *actScope, index int, name 
 		Launcher:  r.Launcher,
 		Locale:    a.plan().Locale,
 
+		Capability:  capability,
 		KeepsOutput: r.Steps.KeepsOutputs(a.config),
 		TraceParent: a.turnState().TraceParent(call.ID),
 	})

@@ -2,6 +2,7 @@ package config
 
 import (
 	"github.com/capstan-dev/capstan/internal/runtime/background"
+	"github.com/capstan-dev/capstan/internal/runtime/platform"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
@@ -37,6 +38,10 @@ func (r *Resolved) Definitions() definition.Set {
 	for _, use := range r.Capabilities().Uses {
 		if use.ID == builtin.SubAgents {
 			all = r.addAgents(all)
+			continue
+		}
+		if use.ID == platform.Capability {
+			all = r.addPlatform(all)
 			continue
 		}
 		// A configuration that cannot be used is a problem of its own, and contributes nothing.

@@ -31,6 +31,9 @@ type Effective struct {
 	MaxIterations int32
 	// ToolConcurrency is how the calls of one step run: from the last layer that sets it, otherwise Parallel.
 	ToolConcurrency v1alpha1.ToolConcurrency
+	// ServiceAccountName is the ServiceAccount of the tools of the capability platform: from the last layer that sets it,
+	// empty for none.
+	ServiceAccountName string
 	// InitialFiles are the files that a Session begins with, by clean path, each once, in the order of their first
 	// occurrence. Those that a cache has left out are marks of package leftout.
 	InitialFiles []v1alpha1.InitialFile
@@ -66,6 +69,9 @@ func Fold(layers ...v1alpha1.ConfigLayer) Effective {
 		e.InitialFiles = foldFiles(e.InitialFiles, layer.InitialFiles)
 		if layer.NetworkAccess != nil {
 			e.Network = e.Network.narrow(*layer.NetworkAccess)
+		}
+		if layer.ServiceAccountName != "" {
+			e.ServiceAccountName = layer.ServiceAccountName
 		}
 		if layer.MaxIterations != nil {
 			e.MaxIterations = *layer.MaxIterations

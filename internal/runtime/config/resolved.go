@@ -367,6 +367,7 @@ func (r *Resolved) archivedNote() []string {
 // archived, several Models are the default, or the Model cannot be called and its fallbacks are.
 func (r *Resolved) Notes() []string {
 	notes := append(r.archivedNote(), r.optionalNotes()...)
+	notes = append(notes, r.platformNotes()...)
 	model, ok := r.Model(nil)
 	if !ok {
 		return notes

@@ -121,6 +121,14 @@ func (b *AgentSpecApplyConfiguration) WithNetworkAccess(value *NetworkAccessAppl
 	return b
 }
 
+// WithServiceAccountName sets the ServiceAccountName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServiceAccountName field is set to the value of the last call.
+func (b *AgentSpecApplyConfiguration) WithServiceAccountName(value string) *AgentSpecApplyConfiguration {
+	b.ConfigLayerApplyConfiguration.ServiceAccountName = &value
+	return b
+}
+
 // WithMaxIterations sets the MaxIterations field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MaxIterations field is set to the value of the last call.

@@ -114,7 +114,7 @@ var registry = struct {
 
 func init() {
 	for _, c := range []Capability{
-		backgroundTasks, compacting, currentTime, remembering, sessionFileSystem, sessionSQLDatabase, sessionSchedule,
+		backgroundTasks, compacting, currentTime, managing, remembering, sessionFileSystem, sessionSQLDatabase, sessionSchedule,
 		sessionStorage, sessionTitle, statelessTodoList, subAgents, utilityModel, webFetch,
 	} {
 		Register(c)

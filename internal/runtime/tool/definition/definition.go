@@ -131,12 +131,33 @@ func Builtin(capability string, d Definition) *Definition {
 // BuiltinAgent returns the definition of a tool of a capability that is part of the manager and whose calls run as
 // those of a Tool with an agent. The Tool stands for that, and is no object.
 func BuiltinAgent(capability string, t *v1alpha1.Tool, schema []byte) *Definition {
+	d := builtinOf(capability, t)
+	d.InputSchema = schema
+	return d
+}
+
+// BuiltinJob returns the definition of a tool of a capability that is part of the manager and whose calls run as Jobs
+// of the launcher's image. The Tool stands for that, without an image, and is no object.
+func BuiltinJob(capability string, t *v1alpha1.Tool) *Definition {
+	return builtinOf(capability, t)
+}
+
+func builtinOf(capability string, t *v1alpha1.Tool) *Definition {
 	d := Of(t)
-	d.InputSchema, d.Source = schema, Source{Kind: KindBuiltin, Name: capability}
+	d.Source = Source{Kind: KindBuiltin, Name: capability}
 	d.digest = sync.OnceValue(func() string {
 		return builtinDigest(capability, d.Name, d.SideEffect, Digest(&t.Spec))
 	})
 	return d
+}
+
+// BuiltinCapability is the name of the capability that is part of the manager and that the tool belongs to; empty for a
+// tool of an object, and for no definition.
+func (d *Definition) BuiltinCapability() string {
+	if d == nil || d.Source.Kind != KindBuiltin {
+		return ""
+	}
+	return d.Source.Name
 }
 
 // Object returns the Tool that the definition comes from; nil for none, and for no definition.

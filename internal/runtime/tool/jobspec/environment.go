@@ -41,6 +41,11 @@ func containerEnvironment(p Params) []corev1.EnvVar {
 			corev1.EnvVar{Name: result.EnvFilesRoot, Value: filesMount},
 			corev1.EnvVar{Name: result.EnvOutputs, Value: encodeNames(p.Outputs)})
 	}
+	if p.Capability != "" {
+		own = append(own,
+			corev1.EnvVar{Name: result.EnvTokenFile, Value: path.Join(tokenMount, tokenName)},
+			corev1.EnvVar{Name: result.EnvCAFile, Value: path.Join(tokenMount, caName)})
+	}
 	if p.KeepsOutput {
 		own = append(own, corev1.EnvVar{Name: result.EnvKeepOutput, Value: "true"})
 	}

@@ -100,6 +100,9 @@ func labelsOf(p Params) map[string]string {
 		v1alpha1.LabelAttempt:   decimal(max(p.Call.Attempt, 1)),
 		v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan,
 	}
+	if p.Capability != "" {
+		labels[v1alpha1.LabelCapability] = p.Capability
+	}
 	// Names of objects: they may be longer than a label's value.
 	for key, name := range map[string]string{v1alpha1.LabelTurn: p.Turn.Name, v1alpha1.LabelTool: p.ToolName} {
 		if len(validation.IsValidLabelValue(name)) == 0 {

@@ -70,6 +70,9 @@ type Params struct {
 	// Task that the Job runs; zero for the Job of a call. The Job of a task belongs to the Session, is named by the task
 	// and has no labels of a Turn.
 	Task TaskRef
+	// Capability is the built-in capability that the Tool belongs to, whose program is part of the launcher; empty for the
+	// Tool of an object. Its container runs the launcher's image, and it alone has a token of the ServiceAccount.
+	Capability string
 	// TraceParent is the W3C trace context of the call. An invalid one is omitted.
 	TraceParent string
 }

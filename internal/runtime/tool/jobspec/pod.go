@@ -41,6 +41,10 @@ const (
 	filesVolume     = "capstan-files"
 	filesMount      = "/workspace"
 	filesName       = "files"
+	tokenVolume     = "capstan-token"
+	tokenMount      = "/capstan/token"
+	tokenName       = "token"
+	caName          = "ca.crt"
 )
 
 // podSpec returns the pod of a call: one container, restricted, without any access that the Tool does not declare.
@@ -51,7 +55,7 @@ func podSpec(p Params) corev1.PodSpec {
 		RestartPolicy:                 corev1.RestartPolicyNever,
 		TerminationGracePeriodSeconds: ptr.To(gracePeriodSeconds),
 		ServiceAccountName:            accountName(p.Tool.Job),
-		AutomountServiceAccountToken:  ptr.To(p.Tool.Job.ServiceAccountName != ""),
+		AutomountServiceAccountToken:  ptr.To(p.Tool.Job.ServiceAccountName != "" && p.Capability == ""),
 		ImagePullSecrets:              pullSecrets(p.Tool.Job),
 		EnableServiceLinks:            ptr.To(false),
 		PriorityClassName:             p.Launcher.PriorityClass,
@@ -117,6 +121,9 @@ func toolContainer(p Params) corev1.Container {
 			{Name: scratchVolume, MountPath: scratchMount},
 		},
 	}
+	if p.Capability != "" {
+		runsProgram(&container, p.Launcher)
+	}
 	if p.Files != "" {
 		container.WorkingDir = filesMount
 		container.VolumeMounts = append(container.VolumeMounts,
@@ -164,6 +171,9 @@ func volumes(p Params) []corev1.Volume {
 	}
 	if p.Files != "" {
 		all = append(all, corev1.Volume{Name: filesVolume, VolumeSource: emptyDir("64Mi")})
+	}
+	if p.Capability != "" {
+		all = append(all, corev1.Volume{Name: tokenVolume, VolumeSource: tokenSource()})
 	}
 	return all
 }

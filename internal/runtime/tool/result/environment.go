@@ -18,6 +18,10 @@ const (
 	EnvTurn = "CAPSTAN_TURN"
 	// EnvTraceParent is the W3C trace context of the call.
 	EnvTraceParent = "TRACEPARENT"
+	// EnvTokenFile and EnvCAFile are the files with the token of a ServiceAccount and with the certificates of the API
+	// server. Only the tools of the capability platform have them.
+	EnvTokenFile = "CAPSTAN_TOKEN_FILE"
+	EnvCAFile    = "CAPSTAN_CA_FILE"
 	// EnvArgumentPrefix begins the variables that carry single arguments. The launcher alone sets them.
 	EnvArgumentPrefix = "CAPSTAN_ARG_"
 

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/capability"
+	"github.com/capstan-dev/capstan/internal/runtime/platform"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/builtin"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+)
+
+// addPlatform adds the tools of the capability platform (SVC-04); none if no layer names a ServiceAccount. Their calls
+// run as Jobs, as that ServiceAccount. Of two tools with the same name the first counts.
+func (r *Resolved) addPlatform(all definition.Set) definition.Set {
+	account := r.Effective.ServiceAccountName
+	if account == "" {
+		return all
+	}
+	for _, t := range builtin.PlatformTools {
+		if all.Find(t.Name) == nil {
+			all = append(all, platformDefinition(t, account))
+		}
+	}
+	return all
+}
+
+// platformDefinition is a tool of the capability platform. The digest has the ServiceAccount: a call that was planned
+// with another one does not run.
+func platformDefinition(t builtin.Tool, account string) *definition.Definition {
+	timeout := platform.Timeout
+	if t.Name == platform.WaitTool {
+		timeout = platform.WaitTimeout
+	}
+	tool := &v1alpha1.Tool{
+		ObjectMeta: metav1.ObjectMeta{Name: t.Name},
+		Spec: v1alpha1.ToolSpec{
+			Description: t.Description, SideEffect: t.SideEffect, ConcurrencyClass: t.ConcurrencyClass,
+			InputSchema: &v1alpha1.JSON{Raw: []byte(t.InputSchema)},
+			Job: &v1alpha1.JobTool{
+				Command: []string{platform.Command}, ServiceAccountName: account,
+				Timeout: &metav1.Duration{Duration: timeout},
+			},
+		},
+	}
+	return definition.BuiltinJob(platform.Capability, tool)
+}
+
+// platformNotes returns a remark on the capability platform without a ServiceAccount; nothing for none.
+func (r *Resolved) platformNotes() []string {
+	if r.Effective.ServiceAccountName != "" || r.blueprint != nil ||
+		!slices.ContainsFunc(r.Capabilities().Uses, func(u capability.Use) bool { return u.ID == platform.Capability }) {
+		return nil
+	}
+	return []string{"The capability platform has no tools, because no layer sets serviceAccountName."}
+}

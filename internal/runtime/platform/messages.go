@@ -1,0 +1,233 @@
+package platform
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxMessageBytes is the most of the text of one message that is returned.
+	maxMessageBytes = 8 << 10
+	// maxMessages is the most messages that are returned, and defaultMessages how many without a limit.
+	maxMessages, defaultMessages = 50, 10
+	// maxMessagesBytes is the most of all texts together.
+	maxMessagesBytes = 48 << 10
+	// maxPages is how many pages of Turns are read to find those of a Session.
+	maxPages, pageSize = 100, 100
+)
+
+// send creates a Turn with the message. Its name follows from the call, so that a call that runs again sends nothing
+// twice.
+func send(ctx context.Context, c *call) (any, error) {
+	if err := c.other(c.arguments.Session, "send messages to it"); err != nil {
+		return nil, err
+	}
+	if c.Message == "" {
+		return nil, errors.New("message is empty")
+	}
+	depth, err := c.depth(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if depth > MaxDepth {
+		return nil, fmt.Errorf("the message was not sent: it would follow from %d messages of agents, and at most %d may "+
+			"follow from one another. Respond to the user instead", depth-1, MaxDepth)
+	}
+	var to object
+	if err := c.do(ctx, request{method: http.MethodGet, kind: sessions, name: c.arguments.Session}, &to); err != nil {
+		return nil, err
+	}
+	if to.Metadata.Labels[LabelArchived] != "" {
+		return nil, fmt.Errorf("the message was not sent: Session %s is archived", c.arguments.Session)
+	}
+	name := nameOf("msg", c.id)
+	turn := object{
+		Metadata: metadata{Name: name, Annotations: c.marks()},
+		Spec: map[string]any{
+			"sessionRef": map[string]any{"name": c.arguments.Session}, "input": c.Message, "submittedBy": c.user,
+		},
+	}
+	turn.Metadata.Annotations[AnnotationDepth] = strconv.Itoa(depth)
+	if err := c.createOnce(ctx, turns, turn); err != nil {
+		return nil, err
+	}
+	return map[string]any{"session": c.arguments.Session, "turn": name}, nil
+}
+
+// maxOrigins bounds how far the origin of a Turn is followed. Sub-agents are at most 16 levels deep.
+const maxOrigins = 20
+
+// depth returns how many messages of agents the next one follows from, with itself. The Turn of a sub-agent, or of a
+// background task, follows from the one that has started it.
+func (c *call) depth(ctx context.Context) (int, error) {
+	type reference struct {
+		Name string `json:"name"`
+	}
+	name := c.turn
+	for range maxOrigins {
+		var turn struct {
+			Metadata metadata `json:"metadata"`
+			Spec     struct {
+				Origin struct {
+					SubAgent struct {
+						Turn reference `json:"turn"`
+					} `json:"subAgent"`
+					Task struct {
+						Root reference `json:"root"`
+					} `json:"task"`
+				} `json:"origin"`
+			} `json:"spec"`
+		}
+		if !validName(name) {
+			return 0, errors.New("reading your own Turn: its name is not valid")
+		}
+		if err := c.do(ctx, request{method: http.MethodGet, kind: turns, name: name}, &turn); err != nil {
+			return 0, fmt.Errorf("reading your own Turn: %w", err)
+		}
+		before, err := strconv.Atoi(turn.Metadata.Annotations[AnnotationDepth])
+		if err == nil && before > 0 {
+			return min(before, MaxDepth) + 1, nil
+		}
+		name = cmp.Or(turn.Spec.Origin.SubAgent.Turn.Name, turn.Spec.Origin.Task.Root.Name)
+		if name == "" {
+			return 1, nil
+		}
+	}
+	return MaxDepth + 1, nil
+}
+
+// message is a message of a Session, for the model.
+type message struct {
+	Role  string `json:"role"`
+	Text  string `json:"text"`
+	Turn  string `json:"turn"`
+	Phase string `json:"turn_phase"`
+}
+
+// recent returns the newest messages of a Session, the newest first: the responses of its Turns and what they respond
+// to.
+func recent(ctx context.Context, c *call) (any, error) {
+	if !validName(c.arguments.Session) {
+		return nil, errors.New("session is not the name of a Session")
+	}
+	if err := c.do(ctx, request{method: http.MethodGet, kind: sessions, name: c.arguments.Session}, nil); err != nil {
+		return nil, err
+	}
+	rows, err := c.turnsOf(ctx, c.arguments.Session)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, func(a, b turnRow) int {
+		return cmp.Or(-cmp.Compare(a.created, b.created), -strings.Compare(a.name, b.name))
+	})
+	wanted, left := defaultMessages, maxMessagesBytes
+	if c.Limit > 0 {
+		wanted = min(c.Limit, maxMessages)
+	}
+	messages := []message{}
+	for _, row := range rows {
+		if len(messages) >= wanted || left <= 0 {
+			break
+		}
+		own, err := c.messagesOf(ctx, row.name)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range own {
+			if len(messages) < wanted && left > 0 {
+				m.Text = head(m.Text, min(maxMessageBytes, left))
+				left -= len(m.Text)
+				messages = append(messages, m)
+			}
+		}
+	}
+	return map[string]any{"session": c.arguments.Session, "messages": messages}, nil
+}
+
+// messagesOf returns the messages of a Turn, the newest first; none for one that is gone.
+func (c *call) messagesOf(ctx context.Context, name string) ([]message, error) {
+	var turn struct {
+		Spec struct {
+			Input   string `json:"input"`
+			Message struct {
+				Content []struct {
+					Text string `json:"text"`
+				} `json:"content"`
+			} `json:"message"`
+		} `json:"spec"`
+		Status struct {
+			Phase  string `json:"phase"`
+			Output string `json:"output"`
+			Error  *struct {
+				Message string `json:"message"`
+			} `json:"error"`
+		} `json:"status"`
+	}
+	err := c.do(ctx, request{method: http.MethodGet, kind: turns, name: name}, &turn)
+	switch {
+	case has(err, http.StatusNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	var messages []message
+	add := func(role, text string) {
+		if text != "" {
+			messages = append(messages, message{Role: role, Text: text, Turn: name, Phase: turn.Status.Phase})
+		}
+	}
+	if turn.Status.Error != nil {
+		add("error", turn.Status.Error.Message)
+	}
+	add("agent", turn.Status.Output)
+	text := turn.Spec.Input
+	for i, part := range turn.Spec.Message.Content {
+		if i > 0 {
+			text += "\n"
+		}
+		if part.Text == "" {
+			part.Text = "[image]"
+		}
+		text += part.Text
+	}
+	add("user", text)
+	return messages, nil
+}
+
+// turnRow is a Turn in a list.
+type turnRow struct{ name, phase, created string }
+
+// turnsOf returns the Turns of a Session. The API server cannot select them, so that rows of all are read, which have
+// no messages.
+func (c *call) turnsOf(ctx context.Context, session string) ([]turnRow, error) {
+	var found []turnRow
+	query := url.Values{"limit": {strconv.Itoa(pageSize)}, "includeObject": {"Metadata"}}
+	for range maxPages {
+		var page table
+		err := c.do(ctx, request{method: http.MethodGet, kind: turns, query: query, accept: asTable}, &page)
+		if err != nil {
+			return nil, err
+		}
+		of, phase := page.column("Session"), page.column("Phase")
+		for _, row := range page.Rows {
+			if row.cell(of) == session {
+				found = append(found, turnRow{
+					name: row.Object.Metadata.Name, phase: row.cell(phase), created: row.Object.Metadata.Created,
+				})
+			}
+		}
+		if page.Metadata.Continue == "" {
+			return found, nil
+		}
+		query.Set("continue", page.Metadata.Continue)
+	}
+	return nil, fmt.Errorf("the namespace has more than %d Turns: set turnTTL on its Sessions, so that old ones are deleted",
+		maxPages*pageSize)
+}

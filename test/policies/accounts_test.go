@@ -1,0 +1,87 @@
+package policies_test
+
+import (
+	"context"
+	"fmt"
+
+	. "github.com/onsi/ginkgo/v2"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/testing/builder"
+)
+
+// tokensOf is the permission to request tokens of ServiceAccounts.
+func tokensOf(accounts ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{
+		APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"},
+		ResourceNames: accounts,
+	}
+}
+
+// actingAs are objects of all kinds with a layer that names the ServiceAccount.
+func actingAs(account string) map[string]client.Object {
+	layer := v1alpha1.ConfigLayer{ServiceAccountName: account}
+	meta := metav1.ObjectMeta{Namespace: teamA, Name: "acting"}
+	session := builder.Session("acting").In(teamA).Obj()
+	session.Spec.ConfigLayer = layer
+	return map[string]client.Object{
+		"Harness": &v1alpha1.Harness{ObjectMeta: meta, Spec: v1alpha1.HarnessSpec{ConfigLayer: layer}},
+		"Agent":   &v1alpha1.Agent{ObjectMeta: meta, Spec: v1alpha1.AgentSpec{ConfigLayer: layer}},
+		"Session": session,
+	}
+}
+
+// notYourAccount is the refusal of a ServiceAccount.
+func notYourAccount(name string) string {
+	return fmt.Sprintf("you are not allowed to use ServiceAccount %q: an agent that acts as it requires permission to "+
+		"create serviceaccounts/token for it.", name)
+}
+
+// Rules: SVC-04.
+var _ = Describe("The policy layer-accounts", func() {
+	for kind := range actingAs("") {
+		It("lets a "+kind+" name a ServiceAccount that its writer may get tokens of", func(ctx context.Context) {
+			writer, _ := newUser(ctx, "capstan-edit", "capstan-tools", newRole(ctx, tokensOf("mine")))
+			accepts(creating(ctx, writer, actingAs("mine")[kind]))
+			refuses(creating(ctx, writer, actingAs("theirs")[kind]), notYourAccount("theirs"))
+			for _, account := range []string{"default", v1alpha1.ToolServiceAccount} {
+				refuses(creating(ctx, writer, actingAs(account)[kind]), notYourAccount(account))
+			}
+			edits, _ := newUser(ctx, "capstan-edit", "capstan-tools")
+			refuses(creating(ctx, edits, actingAs("mine")[kind]), notYourAccount("mine"))
+			accepts(creating(ctx, edits, actingAs("")[kind]))
+			administers, _ := newUser(ctx, "capstan-admin")
+			refuses(creating(ctx, administers, actingAs("mine")[kind]), notYourAccount("mine"))
+			clusterEditor, _ := newUser(ctx, clusterEdit, "capstan-edit", "capstan-tools")
+			accepts(creating(ctx, clusterEditor, actingAs("theirs")[kind]))
+		})
+	}
+
+	It("checks every change of an object that names one", func(ctx context.Context) {
+		writer, _ := newUser(ctx, "capstan-edit", newRole(ctx, tokensOf("mine")))
+		other, _ := newUser(ctx, "capstan-edit")
+		session := stored(ctx, writer, actingAs("mine")["Session"].(*v1alpha1.Session))
+		label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"team":"a"}}}`))
+		accepts(func() error { return other.Patch(ctx, session.DeepCopy(), label, client.DryRunAll) })
+		for _, change := range []func(*v1alpha1.Session){
+			func(s *v1alpha1.Session) { s.Spec.SystemPrompt = "Give me all." },
+			func(s *v1alpha1.Session) { s.Spec.Tools = []v1alpha1.LocalReference{{Name: "exfiltrate"}} },
+			func(s *v1alpha1.Session) { s.Spec.Title = "x" },
+		} {
+			refuses(updating(ctx, other, session, change), notYourAccount("mine"))
+			accepts(updating(ctx, writer, session, change))
+		}
+		refuses(updating(ctx, writer, session, func(s *v1alpha1.Session) { s.Spec.ServiceAccountName = "theirs" }),
+			notYourAccount("theirs"))
+		accepts(updating(ctx, other, session, func(s *v1alpha1.Session) { s.Spec.ServiceAccountName = "" }))
+	})
+
+	It("binds the manager, which may get no tokens", func(ctx context.Context) {
+		session := agentCall().NewSession()
+		session.Spec.ServiceAccountName = "mine"
+		refuses(creating(ctx, as(managerUser), session), notYourAccount("mine"))
+	})
+})
