@@ -1,133 +1,218 @@
 package turns_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"net/url"
-	"os"
-	"path/filepath"
+	"regexp"
 	"strings"
+	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/capstantest"
 	"github.com/capstan-dev/capstan/internal/runtime/platform"
-	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 	"github.com/capstan-dev/capstan/internal/testing/builder"
+	"github.com/capstan-dev/capstan/test/internal/suite"
 )
 
-// account is the ServiceAccount of the agents that manage others.
-const account = "bot"
+// bot is the ServiceAccount of the agents that manage others.
+const bot = "bot"
 
-// reading and writing are rights of an account.
+// mayRead, maySend and mayManage are rights of the account.
 var (
-	reading = rbacv1.PolicyRule{
+	mayRead = rbacv1.PolicyRule{
 		APIGroups: []string{"capstan.dev"}, Resources: []string{"agents", "harnesses", "sessions", "turns"},
 		Verbs: []string{"get", "list", "watch"},
 	}
-	sending = rbacv1.PolicyRule{
+	maySend = rbacv1.PolicyRule{
 		APIGroups: []string{"capstan.dev"}, Resources: []string{"turns"}, Verbs: []string{"create"},
 	}
-	managing = rbacv1.PolicyRule{
-		APIGroups: []string{"capstan.dev"}, Resources: []string{"agents", "harnesses", "sessions"},
-		Verbs: []string{"create", "patch"},
+	mayManage = rbacv1.PolicyRule{
+		APIGroups: []string{"capstan.dev"}, Resources: []string{"agents", "sessions"}, Verbs: []string{"create", "patch"},
 	}
 )
 
-// runsPlatform creates the account with rights, and makes the Jobs of the namespace run the program of the capability
-// platform, with a token of the account, as the kubelet would. Each call runs as often as times says.
-func runsPlatform(ctx context.Context, namespace string, times int, rights ...rbacv1.PolicyRule) {
+// newPlatform returns a namespace whose Jobs run the program of the capability platform, and the Session demo, which has
+// it. The model makes the calls of a message, a step for each, and responds with the results of the tools.
+func newPlatform(
+	ctx context.Context, messages map[string][]v1alpha1.SimulatedToolCall, rights ...rbacv1.PolicyRule,
+) string {
 	GinkgoHelper()
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: account}
-	own := &corev1.ServiceAccount{ObjectMeta: meta}
-	create(ctx, own, &rbacv1.Role{ObjectMeta: meta, Rules: rights}, &rbacv1.RoleBinding{
-		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: account, Namespace: namespace}},
-	})
-	request := &authenticationv1.TokenRequest{}
-	Expect(kit.Client.SubResource("token").Create(ctx, own, request)).To(Succeed())
-	server, err := url.Parse(config.Host)
-	Expect(err).NotTo(HaveOccurred())
-	directory := GinkgoT().TempDir()
-	token, ca := filepath.Join(directory, "token"), filepath.Join(directory, "ca.crt")
-	Expect(os.WriteFile(token, []byte(request.Status.Token), 0o600)).To(Succeed())
-	Expect(os.WriteFile(ca, config.CAData, 0o600)).To(Succeed())
-	jobs.In(namespace, func(call capstantest.Call) (string, string, int) {
-		environment := map[string]string{
-			"KUBERNETES_SERVICE_HOST": server.Hostname(), "KUBERNETES_SERVICE_PORT": server.Port(),
-			result.EnvTokenFile: token, result.EnvCAFile: ca, result.EnvTool: call.Tool, result.EnvTurn: call.Turn,
-			result.EnvSession: call.Session, result.EnvIdempotencyKey: call.IdempotencyKey,
+	script := v1alpha1.Simulation{Response: builder.Fixed("Told:"), ToolCalls: &v1alpha1.SimulatedToolCalls{}}
+	tools := map[string]bool{}
+	for contains, calls := range messages {
+		rule := v1alpha1.SimulatedRule{Contains: contains}
+		for _, call := range calls {
+			rule.Sequence = append(rule.Sequence, v1alpha1.SimulatedStep{Calls: []v1alpha1.SimulatedToolCall{call}})
+			if !tools[call.Name] {
+				tools[call.Name] = true
+				script.Response.Text += " {{tool:" + call.Name + "}}"
+			}
 		}
-		var stdout, stderr bytes.Buffer
-		exit := 0
-		for range times {
-			stdout.Reset()
-			exit = platform.Main(call.Context, func(name string) string { return environment[name] },
-				strings.NewReader(call.Arguments), &stdout, &stderr)
-		}
-		return stdout.String(), stderr.String(), exit
-	})
-}
-
-// platformScript is a model that makes the calls of a step in each Turn whose message has a key, and responds with the
-// results of the tools.
-func platformScript(steps map[string][]v1alpha1.SimulatedToolCall, tools ...string) v1alpha1.Simulation {
-	script := fileScript(steps)
-	text := "Told:"
-	for _, tool := range tools {
-		text += " {{tool:" + tool + "}}"
+		rule.Sequence = append(rule.Sequence, v1alpha1.SimulatedStep{})
+		script.ToolCalls.Conditional = append(script.ToolCalls.Conditional, rule)
 	}
-	script.Response = builder.Fixed(text)
-	return script
+	namespace := newNamespace(ctx, script)
+	jobs.In(namespace, suite.Platform(ctx, config, kit.Client, namespace, bot, rights...))
+	create(ctx, platformSession(namespace, "demo", bot), builder.Session("other").In(namespace).Obj())
+	Eventually(phaseOf(ctx, namespace, "other")).Should(Equal(v1alpha1.SessionPhaseStarted))
+	return namespace
 }
 
-// managingSession is a Session with the capability platform; as is empty for no account.
-func managingSession(namespace, name, as string) *v1alpha1.Session {
+// platformSession is a Session with the capability platform; account is empty for none.
+func platformSession(namespace, name, account string) *v1alpha1.Session {
 	session := builder.Session(name).In(namespace).Obj()
 	session.Spec.Capabilities = []v1alpha1.CapabilityReference{
 		{Builtin: platform.Capability, MaxRisk: v1alpha1.CapabilityRiskHigh},
 	}
-	session.Spec.ServiceAccountName = as
+	session.Spec.ServiceAccountName = account
 	return session
+}
+
+// sentTo are the Turns of a Session.
+func sentTo(ctx context.Context, namespace, session string) []v1alpha1.Turn {
+	GinkgoHelper()
+	all := &v1alpha1.TurnList{}
+	Expect(kit.Client.List(ctx, all, client.InNamespace(namespace))).To(Succeed())
+	var sent []v1alpha1.Turn
+	for _, turn := range all.Items {
+		if turn.Spec.SessionRef.Name == session {
+			sent = append(sent, turn)
+		}
+	}
+	return sent
 }
 
 // Rules: SVC-04.
 var _ = Describe("The capability platform", func() {
+	begin := fileCall("send_message", `{"session": "other", "message": "Begin."}`)
+
 	It("sends one message for a call that runs twice, as the account of the Session", func(ctx context.Context) {
-		namespace := newNamespace(ctx, platformScript(map[string][]v1alpha1.SimulatedToolCall{
-			"Delegate": {fileCall("send_message", `{"session": "other", "message": "Begin."}`)},
-		}, "send_message"))
-		runsPlatform(ctx, namespace, 2, reading, sending)
-		create(ctx, managingSession(namespace, "demo", account), builder.Session("other").In(namespace).Obj())
+		namespace := newPlatform(ctx, map[string][]v1alpha1.SimulatedToolCall{"Delegate": {begin}}, mayRead, maySend)
+		once := suite.Platform(ctx, config, kit.Client, namespace, "other-"+bot, mayRead, maySend)
+		jobs.In(namespace, func(call capstantest.Call) (string, string, int) {
+			first, stderr, exit := once(call)
+			second, _, _ := once(call)
+			if first != second {
+				return "", first + " and then " + second + stderr, 1
+			}
+			return first, stderr, exit
+		})
 		response := respond(ctx, namespace, "demo-1", "Delegate it.")
 		Expect(response).To(MatchRegexp(`Told: \{"session":"other","turn":"msg-[0-9a-f]{20}"\}`))
-
-		turns := &v1alpha1.TurnList{}
-		Expect(kit.Client.List(ctx, turns, client.InNamespace(namespace))).To(Succeed())
-		var sent []v1alpha1.Turn
-		for _, turn := range turns.Items {
-			if turn.Spec.SessionRef.Name == "other" {
-				sent = append(sent, turn)
-			}
-		}
+		sent := sentTo(ctx, namespace, "other")
 		Expect(sent).To(HaveLen(1))
 		Expect(sent[0].Spec.Input).To(Equal("Begin."))
-		Expect(sent[0].Spec.SubmittedBy).To(Equal(fmt.Sprintf("system:serviceaccount:%s:%s", namespace, account)))
+		Expect(sent[0].Spec.SubmittedBy).To(Equal(fmt.Sprintf("system:serviceaccount:%s:other-%s", namespace, bot)))
 		Expect(sent[0].Annotations).To(HaveKeyWithValue(v1alpha1.AnnotationPlatformSession, "demo"))
+		Expect(sent[0].Annotations).To(HaveKeyWithValue(v1alpha1.AnnotationPlatformDepth, "1"))
 
 		all := &batchv1.JobList{}
 		Expect(kit.Client.List(ctx, all, client.InNamespace(namespace),
 			client.MatchingLabels{v1alpha1.LabelCapability: platform.Capability})).To(Succeed())
-		Expect(all.Items).NotTo(BeEmpty())
-		Expect(all.Items[0].Spec.Template.Spec.ServiceAccountName).To(Equal(account))
+		Expect(all.Items).To(HaveLen(1))
+		Expect(all.Items[0].Spec.Template.Spec.ServiceAccountName).To(Equal(bot))
+	})
+
+	It("waits for the response and reads it", func(ctx context.Context) {
+		namespace := newPlatform(ctx, map[string][]v1alpha1.SimulatedToolCall{"Supervise": {
+			begin, fileCall("wait_for_idle", `{"session": "other"}`), fileCall("recent_messages", `{"session": "other"}`),
+		}}, mayRead, maySend)
+		response := respond(ctx, namespace, "demo-1", "Supervise it.")
+		Expect(response).To(ContainSubstring(`{"session":"other","status":"Idle","timed_out":false}`))
+		Expect(response).To(MatchRegexp(`"messages":\[\{"role":"agent","text":"Told:[^\[]*"user","text":"Begin."`))
+		Expect(turnOf(ctx, namespace, sentTo(ctx, namespace, "other")[0].Name)).To(HaveField("Status.Phase",
+			v1alpha1.TurnPhaseSucceeded))
+	})
+
+	It("creates, lists, changes and archives agents", func(ctx context.Context) {
+		namespace := newPlatform(ctx, map[string][]v1alpha1.SimulatedToolCall{
+			"Hire": {fileCall("platform_create", `{"kind": "agent", "spec": {"systemPrompt": "Be brief."}}`)},
+			"Wrong": {
+				fileCall("platform_create", `{"kind": "agent", "spec": {"systemPromt": "Be brief."}}`),
+			},
+			"List": {fileCall("platform_list", `{"kind": "agent"}`)},
+			"All":  {fileCall("platform_list", `{"kind": "agent", "archived": true}`)},
+		}, mayRead, mayManage)
+		created := respond(ctx, namespace, "demo-1", "Hire one.")
+		name := regexp.MustCompile(`agent-[0-9a-f]{20}`).FindString(created)
+		Expect(name).NotTo(BeEmpty(), created)
+		Expect(respond(ctx, namespace, "demo-2", "List them.")).To(ContainSubstring(name))
+		Expect(respond(ctx, namespace, "demo-3", "Wrong.")).To(ContainSubstring(`unknown field "spec.systemPromt"`))
+
+		// The model learns the name, which is not known before.
+		run := suite.Platform(ctx, config, kit.Client, namespace, "second-"+bot, mayRead, mayManage)
+		use := func(tool, arguments string) string {
+			GinkgoHelper()
+			stdout, stderr, exit := run(capstantest.Call{
+				Tool: tool, Session: "demo", Turn: "demo-1", IdempotencyKey: tool,
+				Arguments: strings.ReplaceAll(arguments, "NAME", name), Context: ctx,
+			})
+			Expect(exit).To(BeZero(), stderr)
+			return stdout
+		}
+		Expect(use("platform_update", `{"kind": "agent", "name": "NAME", "spec": {"maxIterations": 7}}`)).
+			To(ContainSubstring(`"archived":false`))
+		Expect(use("platform_get", `{"kind": "agent", "name": "NAME"}`)).
+			To(And(ContainSubstring(`"maxIterations":7`), ContainSubstring(`"systemPrompt":"Be brief."`)))
+		use("platform_archive", `{"kind": "agent", "name": "NAME"}`)
+		agent := &v1alpha1.Agent{}
+		Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, agent)).To(Succeed())
+		Expect(agent.Spec.Lifecycle).To(Equal(v1alpha1.LifecycleArchived))
+		Expect(respond(ctx, namespace, "demo-4", "List them.")).NotTo(ContainSubstring(name))
+		Expect(respond(ctx, namespace, "demo-5", "All of them.")).To(ContainSubstring(name))
+
+		use("platform_archive", `{"kind": "session", "name": "other"}`)
+		Expect(use("platform_list", `{"kind": "session"}`)).NotTo(ContainSubstring("other"))
+		Expect(use("platform_list", `{"kind": "session", "archived": true}`)).To(ContainSubstring(`"Lifecycle":"Archived"`))
+		use("platform_archive", `{"kind": "session", "name": "other", "restore": true}`)
+		Expect(use("platform_list", `{"kind": "session", "limit": 1}`)).To(ContainSubstring(`"continue":`))
+	})
+
+	It("has the rights of the account and no others", func(ctx context.Context) {
+		namespace := newPlatform(ctx, map[string][]v1alpha1.SimulatedToolCall{
+			"Delegate": {begin}, "Hire": {fileCall("platform_create", `{"kind": "agent", "spec": {}}`)},
+		}, mayRead)
+		for turn, message := range map[string]string{"demo-1": "Delegate.", "demo-2": "Hire."} {
+			Expect(respond(ctx, namespace, turn, message)).To(And(
+				ContainSubstring("is forbidden: User"), ContainSubstring("cannot create resource"), ContainSubstring(bot)))
+		}
+		Expect(sentTo(ctx, namespace, "other")).To(BeEmpty())
+	})
+
+	It("has no tools without an account, and the Session reports why", func(ctx context.Context) {
+		namespace := newPlatform(ctx, map[string][]v1alpha1.SimulatedToolCall{"Delegate": {begin}}, mayRead, maySend)
+		var ran atomic.Int32
+		jobs.In(namespace, func(capstantest.Call) (string, string, int) {
+			ran.Add(1)
+			return "", "", 0
+		})
+		create(ctx, platformSession(namespace, "powerless", ""))
+		Eventually(func(g Gomega) {
+			session := &v1alpha1.Session{}
+			g.Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "powerless"}, session)).To(Succeed())
+			ready := meta.FindStatusCondition(session.Status.Conditions, v1alpha1.ConditionReady)
+			g.Expect(ready).NotTo(BeNil())
+			g.Expect(ready.Status).To(BeEquivalentTo("True"))
+			g.Expect(ready.Message).To(ContainSubstring("no layer sets serviceAccountName"))
+		}).Should(Succeed())
+		create(ctx, builder.Turn("powerless-1").In(namespace).Session("powerless").Input("Delegate.").Obj())
+		Eventually(kit.Turn(ctx, namespace, "powerless-1")).Should(capstantest.HaveSucceeded())
+		Expect(ran.Load()).To(BeZero())
+	})
+
+	It("is not stopped by a network access list, which its program does not leave", func(ctx context.Context) {
+		namespace := newPlatform(ctx, map[string][]v1alpha1.SimulatedToolCall{"Delegate": {begin}}, mayRead, maySend)
+		session := platformSession(namespace, "listed", bot)
+		session.Spec.NetworkAccess = &v1alpha1.NetworkAccess{Allowed: []v1alpha1.NetworkPattern{"example.org"}}
+		create(ctx, session, builder.Turn("listed-1").In(namespace).Session("listed").Input("Delegate.").Obj())
+		Eventually(kit.Turn(ctx, namespace, "listed-1")).Should(capstantest.HaveSucceeded())
+		Expect(sentTo(ctx, namespace, "other")).To(HaveLen(1))
 	})
 })

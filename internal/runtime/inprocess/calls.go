@@ -108,12 +108,14 @@ func (a *acting) own(call v1alpha1.ToolCall, run *invocation.Attempt) func(conte
 
 // refused is the outcome of a call of a Job tool that must not start; nil when it may.
 func (a *acting) refused(call v1alpha1.ToolCall) *tool.Outcome {
-	definition := a.definition(call)
+	planned := a.config.Tools.Planned(call)
+	definition := planned.Object()
 	var outcome tool.Outcome
 	switch {
 	case definition == nil:
 		outcome = tool.Changed()
-	case !a.config.Effective.Network.Binds(definition.Name, &definition.Spec):
+	// The program of a capability connects to the API server only.
+	case planned.BuiltinCapability() == "" && !a.config.Effective.Network.Binds(definition.Name, &definition.Spec):
 		outcome = jobspec.Unenforceable()
 	default:
 		return nil

@@ -91,7 +91,9 @@ func connect(getenv func(string) string) (*api, error) {
 		return nil, errors.New("reading the certificates of the API server: the file has none")
 	}
 	a := &api{
-		base: "https://" + net.JoinHostPort(host, port), tokenFile: getenv(result.EnvTokenFile), pause: 250 * time.Millisecond,
+		base:      "https://" + net.JoinHostPort(host, port),
+		tokenFile: getenv(result.EnvTokenFile),
+		pause:     250 * time.Millisecond,
 		http: &http.Client{
 			// Without a proxy: it is the API server of this cluster, or nothing.
 			Transport: &http.Transport{

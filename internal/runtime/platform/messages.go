@@ -228,6 +228,6 @@ func (c *call) turnsOf(ctx context.Context, session string) ([]turnRow, error) {
 		}
 		query.Set("continue", page.Metadata.Continue)
 	}
-	return nil, fmt.Errorf("the namespace has more than %d Turns: set turnTTL on its Sessions, so that old ones are deleted",
-		maxPages*pageSize)
+	return nil, fmt.Errorf("the namespace has more than %d Turns: set turnTTL on its Sessions, so that old ones are "+
+		"deleted", maxPages*pageSize)
 }

@@ -68,7 +68,9 @@ func run(ctx context.Context, getenv func(string) string, stdin io.Reader) ([]by
 	if err != nil {
 		return nil, fmt.Errorf("reading the arguments: %w", err)
 	}
-	c := &call{session: getenv(result.EnvSession), turn: getenv(result.EnvTurn), id: hashOf(getenv(result.EnvIdempotencyKey))}
+	c := &call{
+		session: getenv(result.EnvSession), turn: getenv(result.EnvTurn), id: hashOf(getenv(result.EnvIdempotencyKey)),
+	}
 	if err := json.Unmarshal(raw, &c.arguments); err != nil {
 		return nil, errors.New("the arguments are not valid")
 	}

@@ -57,6 +57,14 @@ func elsewhere(c *subagent.Call) {
 	c.Tool.Spec.Agent.HarnessRef = &v1alpha1.LocalReference{Name: "other"}
 }
 
+// Rules: SVC-04.
+func TestASubAgentDoesNotInheritTheServiceAccountOfTheSession(t *testing.T) {
+	session := call(func(c *subagent.Call) { c.Session.Spec.ServiceAccountName = "bot" }).NewSession()
+	if session.Spec.ServiceAccountName != "" {
+		t.Errorf("the sub-agent acts as %s", session.Spec.ServiceAccountName)
+	}
+}
+
 // Rules: CONN-01.
 func TestASubAgentHasTheUserOfItsCaller(t *testing.T) {
 	for users, want := range map[v1alpha1.TurnUsers]string{"": "ann", v1alpha1.TurnUsersSeveral: ""} {

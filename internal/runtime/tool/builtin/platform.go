@@ -24,8 +24,10 @@ const (
     }`
 	managedName = `"name": {"type": "string", "minLength": 1, "maxLength": 253}`
 	// otherSession is for a Session that is not the own one.
-	otherSession = `"session": {"type": "string", "minLength": 1, "maxLength": 253, "description": "The name of the session."}`
-	specText     = "systemPrompt (text), modelRef ({name}), tools ([{name}]), capabilities ([{builtin} or {name}]), " +
+	otherSession = `"session": {
+      "type": "string", "minLength": 1, "maxLength": 253, "description": "The name of the session."
+    }`
+	specText = "systemPrompt (text), modelRef ({name}), tools ([{name}]), capabilities ([{builtin} or {name}]), " +
 		"maxIterations (number); of a harness also parentRef ({name}); of a session also title, locale, agentRef ({name}) " +
 		"and harnessRef ({name}), which it must have when it is created and then keeps."
 )
@@ -78,8 +80,8 @@ var PlatformTools = []Tool{
 	},
 	{
 		Name: platform.UpdateTool,
-		Description: "Changes a harness, an agent or a session other than your own. The fields of spec replace those of the " +
-			"object, null removes one, and the others stay as they are. Fields of spec: " + specText,
+		Description: "Changes a harness, an agent or a session other than your own. The fields of spec replace those of " +
+			"the object, null removes one, and the others stay as they are. Fields of spec: " + specText,
 		SideEffect: v1alpha1.SideEffectIdempotent,
 		InputSchema: `{
   "type": "object",
@@ -94,9 +96,9 @@ var PlatformTools = []Tool{
 	},
 	{
 		Name: platform.ArchiveTool,
-		Description: "Archives a harness, an agent or a session other than your own, or restores it. Nothing is deleted. An " +
-			"archived harness or agent stops the sessions that use it; an archived session is not listed and gets no messages " +
-			"from " + platform.SendTool + ".",
+		Description: "Archives a harness, an agent or a session other than your own, or restores it. Nothing is deleted. " +
+			"An archived harness or agent stops the sessions that use it; an archived session is not listed and gets no " +
+			"messages from " + platform.SendTool + ".",
 		SideEffect: v1alpha1.SideEffectIdempotent,
 		InputSchema: `{
   "type": "object",
@@ -141,8 +143,8 @@ var PlatformTools = []Tool{
 	},
 	{
 		Name: platform.WaitTool,
-		Description: "Waits until a session other than your own is idle, and returns its status: Idle, or Started before its " +
-			"first turn; another one if the time is up.",
+		Description: "Waits until a session other than your own is idle, and returns its status: Idle, or Started before " +
+			"its first turn; another one if the time is up.",
 		SideEffect: v1alpha1.SideEffectPure,
 		InputSchema: `{
   "type": "object",

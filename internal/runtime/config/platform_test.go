@@ -1,0 +1,116 @@
+package config
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/platform"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+)
+
+// managing is a layer with the capability platform.
+func managing(account string) v1alpha1.ConfigLayer {
+	return v1alpha1.ConfigLayer{ServiceAccountName: account, Capabilities: []v1alpha1.CapabilityReference{
+		{Builtin: platform.Capability, MaxRisk: v1alpha1.CapabilityRiskHigh},
+	}}
+}
+
+// platformTools are the tools of the capability among others.
+func platformTools(all definition.Set) definition.Set {
+	return slices.DeleteFunc(slices.Clone(all), func(d *definition.Definition) bool {
+		return d.BuiltinCapability() != platform.Capability
+	})
+}
+
+// Rules: SVC-04.
+func TestTheToolsOfThePlatformRunAsTheAccountOfTheLowestLayer(t *testing.T) {
+	for name, test := range map[string]struct{ harness, session, want string }{
+		"of the Session":           {"", "bot", "bot"},
+		"of the Harness":           {"base-bot", "", "base-bot"},
+		"of the Session over that": {"base-bot", "bot", "bot"},
+		"none":                     {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := resolvedFrom(t, bundled(v1alpha1.ConfigLayer{ServiceAccountName: test.harness}), managing(test.session))
+			if reason, message := r.Problem(); reason != "" {
+				t.Fatalf("%s: %s", reason, message)
+			}
+			found := platformTools(r.Definitions())
+			noted := strings.Contains(strings.Join(r.Notes(), " "), "no layer sets serviceAccountName")
+			if (len(found) == 8) != (test.want != "") || noted != (test.want == "") {
+				t.Errorf("there are %d tools, and the notes are %q", len(found), r.Notes())
+			}
+			for _, d := range found {
+				if d.Executor != v1alpha1.ToolExecutorJob || d.Spec().Job.ServiceAccountName != test.want ||
+					d.SideEffect == v1alpha1.SideEffectAtMostOnce {
+					t.Errorf("%s is %+v", d.Name, d.Spec().Job)
+				}
+			}
+		})
+	}
+}
+
+// Rules: SVC-04.
+func TestACallThatWasPlannedWithAnotherAccountDoesNotRun(t *testing.T) {
+	of := func(account string) definition.Set {
+		return platformTools(resolvedFrom(t, bundled(v1alpha1.ConfigLayer{}), managing(account)).Definitions())
+	}
+	planned := v1alpha1.ToolCall{Name: platform.SendTool}
+	of("bot").Find(platform.SendTool).Pin(&planned)
+	if of("bot").Planned(planned) == nil {
+		t.Error("the call does not run with the same account")
+	}
+	if of("admin").Planned(planned) != nil {
+		t.Error("the call runs with another account")
+	}
+}
+
+// Rules: SVC-04.
+func TestABlueprintHasNoToolsOfThePlatform(t *testing.T) {
+	r := asBlueprint(t, bundled(managing("bot"), research(nil)), `{"depth":2}`, nil)
+	if found := platformTools(r.Definitions()); len(found) > 0 || len(r.platformNotes()) > 0 {
+		t.Errorf("the tools are %+v, and the notes %q", found, r.Notes())
+	}
+}
+
+// Rules: SVC-04.
+func TestThePlatformIsACapabilityOfAHighRisk(t *testing.T) {
+	layer := managing("bot")
+	layer.Capabilities[0].MaxRisk = v1alpha1.CapabilityRiskMedium
+	r := resolvedFrom(t, bundled(v1alpha1.ConfigLayer{}), layer)
+	if reason, message := r.Problem(); reason != v1alpha1.ReasonCapabilityRisk || r.Blocker() == nil {
+		t.Errorf("%s: %s", reason, message)
+	}
+}
+
+// Rules: SVC-04.
+func TestTheSchemasOfThePlatformCanBeUsed(t *testing.T) {
+	found := platformTools(resolvedFrom(t, bundled(v1alpha1.ConfigLayer{}), managing("bot")).Definitions())
+	for _, d := range found {
+		if err := configs.Usable(d.InputSchema); err != nil || !json.Valid(d.InputSchema) {
+			t.Errorf("%s has the schema %s: %v", d.Name, d.InputSchema, err)
+		}
+		if len(d.Description) > 4096 {
+			t.Errorf("%s has a description of %d bytes", d.Name, len(d.Description))
+		}
+	}
+	if configs.Validate(found.Find(platform.SendTool).InputSchema, `{"session":"a","message":"b"}`) != nil {
+		t.Error("a message is refused")
+	}
+}
+
+// The program of the tools does not know the API.
+func TestTheProgramMarksObjectsAsTheAPISays(t *testing.T) {
+	for mark, want := range map[string]string{
+		platform.AnnotationCall: v1alpha1.AnnotationPlatformCall, platform.LabelArchived: v1alpha1.LabelArchived,
+		platform.AnnotationSession: v1alpha1.AnnotationPlatformSession,
+		platform.AnnotationDepth:   v1alpha1.AnnotationPlatformDepth,
+	} {
+		if mark != want {
+			t.Errorf("the program writes %s, want %s", mark, want)
+		}
+	}
+}
