@@ -11,6 +11,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/resource"
 	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
@@ -18,7 +19,7 @@ import (
 )
 
 // storesOf returns the stores that a namespace may have: the files, the values, the databases, the
-// memories and the images of its Sessions.
+// memories, the images and the registered resources of its Sessions.
 // Background tasks and the tools of MCPServers are bounded by their number.
 func storesOf(cached client.Reader) func(context.Context, string) ([]record.Scope, error) {
 	return func(ctx context.Context, namespace string) ([]record.Scope, error) {
@@ -31,7 +32,7 @@ func storesOf(cached client.Reader) func(context.Context, string) ([]record.Scop
 			session := &sessions.Items[i]
 			of := record.Session{Namespace: namespace, Name: session.Name, UID: session.UID}
 			scopes = append(scopes, sessionfs.ScopeOf(of), storage.ScopeOf(of), sessiondb.ScopeOf(of),
-				memory.ScopeOf(of), sessionimage.ScopeOf(of))
+				memory.ScopeOf(of), sessionimage.ScopeOf(of), resource.ScopeOf(of))
 		}
 		return scopes, nil
 	}

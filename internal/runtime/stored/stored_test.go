@@ -2,10 +2,12 @@ package stored
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/resource"
 	"github.com/capstan-dev/capstan/internal/runtime/storage"
 )
 
@@ -17,7 +19,7 @@ func TestWhatTheServicesOfASessionStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	services := Of(store, of)
-	for _, name := range append(Names(), "") {
+	for _, name := range []string{Values, ""} {
 		items, err := services.List(t.Context(), name)
 		if err != nil || len(items) != 1 || items[0].Service != Values || items[0].Key != "a/b" || items[0].Size != 3 ||
 			items[0].Value != nil {
@@ -42,5 +44,30 @@ func TestWhatTheServicesOfASessionStore(t *testing.T) {
 	}
 	if !slices.IsSorted(Names()) {
 		t.Errorf("the services are %v", Names())
+	}
+}
+
+// Rules: RES-01.
+func TestTheResourcesOfASessionAreListedWithTheirValues(t *testing.T) {
+	store := record.New(memory.New(), record.Options{})
+	of := record.Session{Namespace: "ns", Name: "demo", UID: "1"}
+	_, err := resource.Of(store, of).Register(t.Context(), record.Cause{Step: 1, Key: "c"}, resource.Draft{
+		ID: "vm/1", Kind: "vm", Metadata: map[string]string{"zone": "a"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := Of(store, of)
+	items, err := services.List(t.Context(), Resources)
+	if err != nil || len(items) != 1 || items[0].Key != "vm/1" || items[0].Service != Resources {
+		t.Fatalf("the list is %+v, %v", items, err)
+	}
+	item, err := services.Read(t.Context(), Resources, "vm/1")
+	if err != nil || item == nil || *item.Value != *items[0].Value || item.Size != int64(len(*item.Value)) ||
+		!strings.Contains(*item.Value, `"kind":"vm","status":"active","metadata":{"zone":"a"}`) {
+		t.Errorf("the resource is %+v, %v", item, err)
+	}
+	if item, err := services.Read(t.Context(), Resources, "vm/2"); item != nil || err != nil {
+		t.Errorf("a resource that does not exist is %+v, %v", item, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/resource"
 	"github.com/capstan-dev/capstan/internal/runtime/schedule"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionsecret"
 	"github.com/capstan-dev/capstan/internal/runtime/storage"
@@ -63,6 +64,7 @@ func servicesOf(p executor.Process, c executor.Call) builtin.Services {
 	}
 	of := record.Session{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID}
 	s.Storage = storage.Of(p.Records, of)
+	s.Resources = resource.Of(p.Records, of)
 	if p.Secrets != nil {
 		s.Secrets = sessionsecret.Of(p.Secrets, p.Records, of)
 	}

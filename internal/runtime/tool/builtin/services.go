@@ -9,6 +9,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/resource"
 	"github.com/capstan-dev/capstan/internal/runtime/schedule"
 	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
@@ -29,6 +30,8 @@ type Services struct {
 	Memories Memories
 	// SharedMemories returns those of the Session that a configuration names, or the own ones if it shares them.
 	SharedMemories func(ctx context.Context, c memory.Config) (Memories, error)
+	// Resources are what runs beside the Session.
+	Resources Resources
 	// Storage has the values of the Session by key.
 	Storage Storage
 	// Secrets are those that users have set for the Session.
@@ -74,6 +77,16 @@ type Memories interface {
 	Create(ctx context.Context, cause record.Cause, now time.Time, draft memory.Draft) (*memory.Memory, error)
 	Recall(ctx context.Context, query memory.Query) (*memory.Recalled, error)
 	Forget(ctx context.Context, cause record.Cause, now time.Time, id string) (existed bool, err error)
+}
+
+// Resources are what tools use of the registry of resources of a Session (RES-01).
+type Resources interface {
+	Register(ctx context.Context, cause record.Cause, draft resource.Draft) (*resource.Changed, error)
+	// UpdateStatus returns nil for an unknown id, and so does Get.
+	UpdateStatus(ctx context.Context, cause record.Cause, id string, status resource.Status) (*resource.Changed, error)
+	Get(ctx context.Context, id string) (*resource.Resource, error)
+	List(ctx context.Context, filter resource.Filter) ([]resource.Resource, error)
+	Deregister(ctx context.Context, cause record.Cause, id string) (existed bool, err error)
 }
 
 // Storage is what tools use of the values of a Session (KV-01).

@@ -1,0 +1,148 @@
+package builtin
+
+import (
+	"context"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/resource"
+)
+
+const (
+	// resourceClass makes the calls of a step that use resources run one after the other, in the order of the response.
+	resourceClass = "session_resources"
+	// resourceIDSchema, resourceKindSchema and resourceStatusSchema are those of the parts of a resource.
+	resourceIDSchema     = `{"type": "string", "minLength": 1, "maxLength": 128}`
+	resourceKindSchema   = `{"type": "string", "minLength": 1, "maxLength": 63}`
+	resourceStatusSchema = `{"type": "string", "enum": ["active", "completed", "failed", "released"]}`
+	// oneResourceSchema is that of the arguments of the tools for one resource.
+	oneResourceSchema = `{
+  "type": "object",
+  "required": ["id"],
+  "properties": {"id": ` + resourceIDSchema + `},
+  "additionalProperties": false
+}`
+)
+
+// sessionResources lets the model know and describe what runs beside a Session, such as sandboxes and browsers
+// (RES-01).
+//
+// The tools that change the registry are Idempotent: a change is recorded under its call, and a repeated call returns
+// the first result.
+var sessionResources = Capability{
+	Name: "session_resources",
+	Description: "Lets the model register what it uses outside of the Session, such as sandboxes and browsers, with " +
+		"their states.",
+	Tools: []Tool{
+		{
+			Name: "register_resource",
+			Description: "Registers something outside of this session that you have started or use, such as a sandbox or a " +
+				"browser, or replaces the entry of its id. The registry only describes it. Never write passwords, tokens or " +
+				"other secrets into metadata.",
+			SideEffect: v1alpha1.SideEffectIdempotent,
+			InputSchema: `{
+  "type": "object",
+  "required": ["id", "kind"],
+  "properties": {
+    "id": ` + resourceIDSchema + `,
+    "kind": ` + resourceKindSchema + `,
+    "status": ` + resourceStatusSchema + `,
+    "metadata": {
+      "type": "object", "maxProperties": 16, "additionalProperties": {"type": "string", "maxLength": 1024},
+      "description": "Texts that describe the resource: at most 1024 bytes together."
+    }
+  },
+  "additionalProperties": false
+}`,
+			ConcurrencyClass: resourceClass,
+			Run:              withResources(registerResource),
+		},
+		{
+			Name:        "update_resource",
+			Description: "Sets the status of a registered resource.",
+			SideEffect:  v1alpha1.SideEffectIdempotent,
+			InputSchema: `{
+  "type": "object",
+  "required": ["id", "status"],
+  "properties": {"id": ` + resourceIDSchema + `, "status": ` + resourceStatusSchema + `},
+  "additionalProperties": false
+}`,
+			ConcurrencyClass: resourceClass,
+			Run:              withResources(updateResource),
+		},
+		{
+			Name:             "get_resource",
+			Description:      "Returns a registered resource.",
+			InputSchema:      oneResourceSchema,
+			ConcurrencyClass: resourceClass,
+			Run:              withResources(getResource),
+		},
+		{
+			Name: "list_resources",
+			Description: "Lists the registered resources of this session, the oldest first: all of them, or those of a kind, " +
+				"of a status, or of both.",
+			InputSchema: `{
+  "type": "object",
+  "properties": {"kind": ` + resourceKindSchema + `, "status": ` + resourceStatusSchema + `},
+  "additionalProperties": false
+}`,
+			ConcurrencyClass: resourceClass,
+			Run:              withResources(listResources),
+		},
+		{
+			Name: "deregister_resource",
+			Description: "Removes a resource from the registry, and returns whether it was there. The resource itself is not " +
+				"changed.",
+			SideEffect:       v1alpha1.SideEffectIdempotent,
+			InputSchema:      oneResourceSchema,
+			ConcurrencyClass: resourceClass,
+			Run:              withResources(deregisterResource),
+		},
+	},
+}
+
+// resourceArguments are the arguments of all tools.
+type resourceArguments struct {
+	ID, Kind, Status string
+	Metadata         map[string]string
+}
+
+// withResources returns the Run of a tool that needs the resources of the Session.
+func withResources(
+	run func(context.Context, Call, Resources, resourceArguments) (any, error),
+) func(context.Context, Call) (any, error) {
+	return using("resources", func(s Services) Resources { return s.Resources }, run)
+}
+
+func registerResource(ctx context.Context, call Call, resources Resources, a resourceArguments) (any, error) {
+	return resources.Register(ctx, call.Cause, resource.Draft{
+		ID: a.ID, Kind: a.Kind, Status: resource.Status(a.Status), Metadata: a.Metadata,
+	})
+}
+
+func updateResource(ctx context.Context, call Call, resources Resources, a resourceArguments) (any, error) {
+	changed, err := resources.UpdateStatus(ctx, call.Cause, a.ID, resource.Status(a.Status))
+	if err == nil && changed == nil {
+		return nil, unknownResource(a.ID)
+	}
+	return changed, err
+}
+
+func getResource(ctx context.Context, _ Call, resources Resources, a resourceArguments) (any, error) {
+	found, err := resources.Get(ctx, a.ID)
+	if err == nil && found == nil {
+		return nil, unknownResource(a.ID)
+	}
+	return found, err
+}
+
+func listResources(ctx context.Context, _ Call, resources Resources, a resourceArguments) (any, error) {
+	found, err := resources.List(ctx, resource.Filter{Kind: a.Kind, Status: resource.Status(a.Status)})
+	return map[string][]resource.Resource{"resources": found}, err
+}
+
+func deregisterResource(ctx context.Context, call Call, resources Resources, a resourceArguments) (any, error) {
+	existed, err := resources.Deregister(ctx, call.Cause, a.ID)
+	return map[string]bool{"existed": existed}, err
+}
+
+func unknownResource(id string) error { return Errorf("The resource %q is not registered.", id) }
