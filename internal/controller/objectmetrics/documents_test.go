@@ -16,7 +16,7 @@ import (
 	_ "github.com/capstan-dev/capstan/internal/controller/session" // registers its metrics
 	"github.com/capstan-dev/capstan/internal/controller/shares"
 	"github.com/capstan-dev/capstan/internal/controller/stores"
-	_ "github.com/capstan-dev/capstan/internal/controller/turn"   // registers its metrics
+	_ "github.com/capstan-dev/capstan/internal/controller/turn" // registers its metrics
 	"github.com/capstan-dev/capstan/internal/version"
 )
 
