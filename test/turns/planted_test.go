@@ -103,7 +103,7 @@ var _ = Describe("Secrets of all kinds", Ordered, func() {
 
 	// Every server here returns, in what it responds or in an error, what it has got.
 	//
-	// Rules: CONN-01, CRED-01, HTTP-01, KV-02, PAY-01.
+	// Rules: CONN-01, CRED-01, KV-02, PAY-01.
 	It("are sent, and are in no status, journal, Record, Event, log, metric, span or prompt", func(ctx context.Context) {
 		kit = begin()
 		double := &talkative{tools: []string{"keyed", "connected", "session", "buy", "work", "mcp_search__find"}}
