@@ -1,6 +1,7 @@
 package turns_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/shopspring/decimal"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +36,19 @@ func crowd() (turns int, limit string) {
 // it reads, and 100 for one that it writes.
 type billing struct {
 	billed, calls atomic.Int64
+}
+
+// delegates is the tool that the model calls in its first response, by the tools that it is offered; empty for none.
+func (b *billing) delegates(body []byte) string {
+	if bytes.Contains(body, []byte(`"role":"tool"`)) {
+		return ""
+	}
+	for _, tool := range []string{"research", "look"} {
+		if bytes.Contains(body, []byte(`"name":"`+tool+`"`)) {
+			return tool
+		}
+	}
+	return ""
 }
 
 const (
@@ -59,8 +74,14 @@ func (b *billing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[%s]%s}`+
 			"\n\n", choices, more)
 	}
-	chunk(`{"index":0,"delta":{"role":"assistant","content":"Hello."},"finish_reason":null}`, "")
-	chunk(`{"index":0,"delta":{},"finish_reason":"stop"}`, "")
+	if tool := b.delegates(body); tool != "" {
+		chunk(fmt.Sprintf(`{"index":0,"delta":{"role":"assistant","tool_calls":[{"index":0,"id":"call_%d",`+
+			`"type":"function","function":{"name":%q,"arguments":"{}"}}]},"finish_reason":null}`, n, tool), "")
+		chunk(`{"index":0,"delta":{},"finish_reason":"tool_calls"}`, "")
+	} else {
+		chunk(`{"index":0,"delta":{"role":"assistant","content":"Hello."},"finish_reason":null}`, "")
+		chunk(`{"index":0,"delta":{},"finish_reason":"stop"}`, "")
+	}
 	chunk(
 		"",
 		fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, read, wrote, read+wrote),
@@ -84,9 +105,12 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 		return startMortal(separate, kitOptions())
 	}
 
-	// gather creates the Turns, each in a Session of its own.
-	gather := func(ctx context.Context) (turns int, limit string) {
-		turns, limit = crowd()
+	// gather creates the Turns, each in a Session of its own; or a third of them, each of which has a sub-agent, which has
+	// one itself. Only the Sessions of these Turns have the label that the Budget selects.
+	gather := func(ctx context.Context, trees bool) (turns int, limit string) {
+		if turns, limit = crowd(); trees {
+			turns, limit = turns/3, decimal.RequireFromString(limit).Mul(decimal.NewFromInt(2)).String()
+		}
 		double = &billing{}
 		server := newSite(double.ServeHTTP)
 		namespace = suite.Namespace(ctx, kit.Client, "crowd-")
@@ -97,10 +121,24 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 			Currency: "USD", InputPerMillionTokens: "1", OutputPerMillionTokens: "100",
 		}
 		model.Spec.Parameters = &v1alpha1.ModelParameters{MaxOutputTokens: ptr.To[int32](billedOutput)}
-		create(ctx, model, builder.Harness("base").In(namespace).Obj())
-		inForce(ctx, builder.Budget("crowd", v1alpha1.BudgetLimit(limit)).In(namespace).Obj())
+		root := builder.Harness("base").In(namespace)
+		if trees {
+			for _, of := range [][2]string{{"research", "researcher"}, {"look", "reader"}} {
+				tool := builder.AgentTool(of[0], of[1]).In(namespace).Obj()
+				tool.Spec.Agent.Timeout = &metav1.Duration{Duration: time.Hour}
+				create(ctx, tool)
+			}
+			create(ctx, builder.Harness("researcher").In(namespace).Tools("look").Obj(),
+				builder.Harness("reader").In(namespace).Obj())
+			root.Tools("research")
+		}
+		create(ctx, model, root.Obj())
+		b := builder.Budget("crowd", v1alpha1.BudgetLimit(limit)).In(namespace).Obj()
+		b.Spec.SessionSelector.MatchLabels = map[string]v1alpha1.BudgetSelectorValue{"crowd": "yes"}
+		inForce(ctx, b)
 		for n := range turns {
 			session := builder.Session(fmt.Sprintf("s-%d", n)).In(namespace).Obj()
+			session.Labels = map[string]string{"crowd": "yes"}
 			turn := builder.Turn(fmt.Sprintf("t-%d", n)).In(namespace).Obj()
 			turn.Spec.SessionRef.Name = session.Name
 			create(ctx, session, turn)
@@ -108,21 +146,22 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 		return turns, limit
 	}
 
-	// settle waits until every Turn has succeeded or waits for the limit, and returns what the Budget shows as spent.
+	// settle waits until every Turn has succeeded, waits for the limit, or waits for a sub-agent that does, and returns
+	// what the Budget shows as spent.
 	settle := func(ctx context.Context, turns int) decimal.Decimal {
 		Eventually(func(g Gomega) {
 			var list v1alpha1.TurnList
 			g.Expect(kit.Client.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
-			g.Expect(list.Items).To(HaveLen(turns))
+			g.Expect(len(list.Items)).To(BeNumerically(">=", turns))
 			succeeded := 0
 			for _, turn := range list.Items {
 				if turn.Status.Phase == v1alpha1.TurnPhaseSucceeded {
 					succeeded++
 					continue
 				}
-				g.Expect(turn).To(waitForBudget(v1alpha1.ReasonBudgetExhausted), turn.Name)
+				g.Expect(turn).To(Or(waitForBudget(v1alpha1.ReasonBudgetExhausted), waitForAgent()), turn.Name)
 			}
-			g.Expect(succeeded).To(And(BeNumerically(">", 0), BeNumerically("<", turns)))
+			g.Expect(succeeded).To(And(BeNumerically(">", 0), BeNumerically("<", len(list.Items))))
 			b, err := budgetOf(ctx, namespace, "crowd")()
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(b.Status.Reservations).To(BeEmpty())
@@ -132,23 +171,32 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 		return decimal.RequireFromString(b.Status.Spent)
 	}
 
-	It("uses all but one worst case of it", func(ctx context.Context) {
-		kit = begin().kit
-		turns, text := gather(ctx)
-		spent := settle(ctx, turns)
-		limit, billed := decimal.RequireFromString(text), decimal.New(double.billed.Load(), -6)
+	report := func(turns int, limit, billed, spent decimal.Decimal) {
 		AddReportEntry(fmt.Sprintf("%d Turns, %d calls, %s of %s billed, %s spent",
 			turns, double.calls.Load(), billed, limit, spent), ReportEntryVisibilityAlways)
+	}
+
+	DescribeTable("is used up but for one worst case", func(ctx context.Context, trees bool) {
+		kit = begin().kit
+		turns, text := gather(ctx, trees)
+		spent := settle(ctx, turns)
+		limit, billed := decimal.RequireFromString(text), decimal.New(double.billed.Load(), -6)
+		report(turns, limit, billed, spent)
 		Expect(billed).To(Satisfy(limit.GreaterThanOrEqual))
 		Expect(spent.Equal(billed)).To(BeTrue(), "%s spent, %s billed", spent, billed)
 		Expect(limit.Sub(billed)).To(Satisfy(decimal.New(billedWorst, -6).GreaterThan))
 		Expect(kit.Stop()).To(Succeed())
-	})
+	},
+		Entry("by Turns", false),
+		Entry("by trees of sub-agents", true),
+	)
 
-	It("is never billed more than it, while two managers are killed again and again", func(ctx context.Context) {
+	DescribeTable("is never billed more than it, while two managers are killed again and again", func(
+		ctx context.Context, trees bool,
+	) {
 		first, second := begin(), begin()
 		kit = first.kit
-		turns, text := gather(ctx)
+		turns, text := gather(ctx, trees)
 		for range 6 {
 			<-time.After(700 * time.Millisecond)
 			first.kill()
@@ -158,10 +206,18 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 		first.kill()
 		spent := settle(ctx, turns)
 		limit, billed := decimal.RequireFromString(text), decimal.New(double.billed.Load(), -6)
-		AddReportEntry(fmt.Sprintf("%d Turns, %d calls, %s of %s billed, %s spent",
-			turns, double.calls.Load(), billed, limit, spent), ReportEntryVisibilityAlways)
+		report(turns, limit, billed, spent)
 		Expect(billed).To(Satisfy(limit.GreaterThanOrEqual))
 		Expect(spent).To(Satisfy(limit.GreaterThanOrEqual))
 		Expect(spent).To(Satisfy(billed.LessThanOrEqual))
-	})
+	},
+		Entry("for Turns", false),
+		Entry("for trees of sub-agents", true),
+	)
 })
+
+// waitForAgent succeeds with a Turn that waits for nothing but sub-agents.
+func waitForAgent() OmegaMatcher {
+	return HaveField("Status.WaitsFor", And(
+		Not(BeEmpty()), HaveEach(HaveField("Type", v1alpha1.WaitTypeSubAgent))))
+}
