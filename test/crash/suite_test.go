@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -43,8 +44,9 @@ func TestCrash(t *testing.T) {
 const (
 	// sideBySide is how many runs are in progress at once.
 	sideBySide = 16
-	// defaultCells is how many cells a sample has.
-	defaultCells = 240
+	// defaultCells is how many cells a sample has, and databaseCells one with the journals in PostgreSQL.
+	defaultCells  = 240
+	databaseCells = 60
 	// clocksApart is how far the clocks of two leaders are apart.
 	clocksApart = 2 * time.Second
 )
@@ -87,13 +89,18 @@ type process struct {
 	ahead time.Duration
 }
 
-// startProcess starts a kit. The one that plays the kubelet must be the only one that does.
-func startProcess(playsKubelet bool, ahead time.Duration) *process {
+// startProcess starts a kit. The one that plays the kubelet must be the only one that does. Its journals are in the API
+// server, or in a database.
+func startProcess(playsKubelet bool, ahead time.Duration, journals *database) *process {
 	GinkgoHelper()
 	p := &process{wire: newWire(), ahead: ahead}
 	p.wire.meddle = meddle
+	transport := p.wire.wrap
+	if journals != nil {
+		transport = func(next http.RoundTripper) http.RoundTripper { return p.wire.wrap(journals.wrap(next)) }
+	}
 	o := capstantest.Options{
-		Jobs: tools.run, Transport: p.wire.wrap, NoJobPlayer: !playsKubelet, EgressAllow: loopback, EgressRoots: web.roots(),
+		Jobs: tools.run, Transport: transport, NoJobPlayer: !playsKubelet, EgressAllow: loopback, EgressRoots: web.roots(),
 		Prompts: func(request capstantest.Prompt) { prompts.see(p, request) },
 	}
 	if ahead > 0 {
@@ -228,85 +235,68 @@ func (t *tally) histogram() string {
 
 var _ = Describe("Faults", func() {
 	It("break no invariant and change no outcome", func(ctx context.Context) {
-		began := time.Now()
+		playAll(ctx, nil, setting("FAULT_SEED", GinkgoRandomSeed()), defaultSize(defaultCells))
+	})
+
+	It("break no invariant and change no outcome with the journals in PostgreSQL", func(ctx context.Context) {
 		seed := setting("FAULT_SEED", GinkgoRandomSeed())
-		size := int(setting("FAULT_CELLS", defaultSize()))
-		s := &stage{
-			first: startProcess(
-				true,
-				0,
-			),
-			second: startProcess(false, 0),
-			ahead:  startProcess(false, clocksApart),
-			lossy:  startProcess(false, 0),
-		}
-		t := &tally{cells: map[string]int{}, struck: map[string]int{}, byScenario: map[string]int{}}
-
-		By("running each scenario undisturbed")
-		base := s.measure(ctx, expression("FAULT_SCENARIOS"))
-		for i, b := range base {
-			if b.err != nil {
-				t.errs = append(t.errs, fmt.Errorf("undisturbed | %s:\n%w", scenarios[i].name, b.err))
-				verbose("WRONG undisturbed |", scenarios[i].name, b.err)
-			}
-			if len(b.writes) == 0 {
-				continue
-			}
-			verbose(
-				"measured",
-				scenarios[i].name,
-				len(b.writes),
-				"writes,",
-				b.acted,
-				"before the interference,",
-				len(b.reads),
-				"reads",
-				b.writes,
-			)
-		}
-
-		every := cells(base)
-		chosen := focused(every)
-		if size > 0 {
-			chosen = sample(chosen, size, uint64(seed))
-		}
-		chosen = slices.Repeat(chosen, int(setting("FAULT_REPEAT", 1)))
-		verbose(
-			fmt.Sprintf(
-				"seed %d: %d of %d cells, measured in %s",
-				seed,
-				len(chosen),
-				len(every),
-				time.Since(began).Round(time.Second),
-			),
-		)
-		all(chosen, func(c cell) {
-			try, err := s.playUntilBefallen(ctx, c, base[c.scenario])
-			t.add(c, try, err)
-		})
-		if os.Getenv("FAULT_SCENARIOS") == "" && os.Getenv("FAULT_FOCUS") == "" {
-			By("breaking the manager on purpose")
-			t.errs = append(t.errs, s.catchBreaks(ctx, base))
-		}
-
-		AddReportEntry("Faults", ReportEntryVisibilityAlways, fmt.Sprintf(
-			"seed %d: %d of %d cells in %s (%d beats), %d scenarios; the faults of %d came in a later try, of %d never; "+
-				"the longest time without progress was %s\n%s",
-			seed,
-			len(chosen),
-			len(every),
-			time.Since(began).Round(time.Second),
-			pulse.now(),
-			len(scenarios),
-			t.again,
-			len(t.missed),
-			seen.longestWait(),
-			t.histogram(),
-		))
-		Expect(errors.Join(t.errs...)).NotTo(HaveOccurred())
-		t.expectBefallen()
+		journals := startDatabase(ctx, seed)
+		playAll(ctx, journals, seed, defaultSize(databaseCells))
+		journals.expectWhole()
 	})
 })
+
+// playAll plays a sample of the cells.
+func playAll(ctx context.Context, journals *database, seed, sampled int64) {
+	GinkgoHelper()
+	began := time.Now()
+	size := int(setting("FAULT_CELLS", sampled))
+	s := &stage{
+		first: startProcess(true, 0, journals), second: startProcess(false, 0, journals),
+		ahead: startProcess(false, clocksApart, journals), lossy: startProcess(false, 0, journals),
+	}
+	t := &tally{cells: map[string]int{}, struck: map[string]int{}, byScenario: map[string]int{}}
+
+	By("running each scenario undisturbed")
+	base := s.measure(ctx, expression("FAULT_SCENARIOS"))
+	for i, b := range base {
+		if b.err != nil {
+			t.errs = append(t.errs, fmt.Errorf("undisturbed | %s:\n%w", scenarios[i].name, b.err))
+			verbose("WRONG undisturbed |", scenarios[i].name, b.err)
+		}
+		if len(b.writes) == 0 {
+			continue
+		}
+		verbose("measured", scenarios[i].name, len(b.writes), "writes,", b.acted, "before the interference,",
+			len(b.reads), "reads", b.writes)
+	}
+
+	every := cells(base)
+	chosen := focused(every)
+	if size > 0 {
+		chosen = sample(chosen, size, uint64(seed))
+	}
+	chosen = slices.Repeat(chosen, int(setting("FAULT_REPEAT", 1)))
+	verbose(fmt.Sprintf("seed %d: %d of %d cells, measured in %s",
+		seed, len(chosen), len(every), time.Since(began).Round(time.Second)))
+	all(chosen, func(c cell) {
+		try, err := s.playUntilBefallen(ctx, c, base[c.scenario])
+		t.add(c, try, err)
+	})
+	if journals == nil && os.Getenv("FAULT_SCENARIOS") == "" && os.Getenv("FAULT_FOCUS") == "" {
+		By("breaking the manager on purpose")
+		t.errs = append(t.errs, s.catchBreaks(ctx, base))
+	}
+
+	AddReportEntry("Faults", ReportEntryVisibilityAlways, fmt.Sprintf(
+		"seed %d: %d of %d cells in %s (%d beats), %d scenarios; the faults of %d came in a later try, of %d never; "+
+			"the longest time without progress was %s\n%s",
+		seed, len(chosen), len(every), time.Since(began).Round(time.Second), pulse.now(), len(scenarios), t.again,
+		len(t.missed), seen.longestWait(), t.histogram(),
+	))
+	Expect(errors.Join(t.errs...)).NotTo(HaveOccurred())
+	t.expectBefallen()
+}
 
 // expression is a regular expression from the environment; without it, one that matches all.
 func expression(name string) *regexp.Regexp {
@@ -317,11 +307,11 @@ func expression(name string) *regexp.Regexp {
 }
 
 // defaultSize is the number of cells without FAULT_CELLS: all that FAULT_FOCUS matches.
-func defaultSize() int64 {
+func defaultSize(sampled int64) int64 {
 	if os.Getenv("FAULT_FOCUS") != "" {
 		return 0
 	}
-	return defaultCells
+	return sampled
 }
 
 // focused are the cells that FAULT_FOCUS matches; without it, all.
