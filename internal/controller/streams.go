@@ -19,6 +19,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 	"github.com/capstan-dev/capstan/internal/runtime/step"
 	"github.com/capstan-dev/capstan/internal/runtime/stored"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
@@ -115,6 +116,21 @@ func (s sessionResources) Stored(session *v1alpha1.Session) *stored.Services {
 func (s sessionResources) Memories(session *v1alpha1.Session) *memory.Memories {
 	of := record.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID}
 	return memory.Of(s.steps.Records, of)
+}
+
+// Images implements streaming.Resources.
+func (s sessionResources) Images(
+	ctx context.Context, session *v1alpha1.Session, writes bool,
+) (*sessionimage.Images, error) {
+	if writes {
+		waiting, cancel := context.WithTimeout(ctx, firstStatus)
+		defer cancel()
+		if err := s.router.Await(waiting, client.ObjectKeyFromObject(session), session.UID); err != nil {
+			return nil, err
+		}
+	}
+	of := record.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID}
+	return sessionimage.Of(s.steps.Records, of), nil
 }
 
 // Inspect implements streaming.Resources.

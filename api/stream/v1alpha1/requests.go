@@ -83,6 +83,31 @@ type Memory struct {
 	ForgottenAt *time.Time `json:"forgotten_at,omitempty"`
 }
 
+// MaxImageBytes is the maximum size of an image of a Session.
+const MaxImageBytes = 5 << 20 / 4 * 3
+
+// ImageList is the answer to a request for the images of a Session.
+type ImageList struct {
+	// Items are those that were stored last first.
+	Items []Image `json:"items"`
+}
+
+// Image describes an image of a Session.
+type Image struct {
+	// ID of the image. It follows from the bytes.
+	ID string `json:"id"`
+	// Filename that the image was stored with; empty for an image of a message.
+	Filename string `json:"filename,omitempty"`
+	// ContentType is image/png, image/jpeg, image/gif or image/webp.
+	ContentType string `json:"content_type"`
+	// Size in bytes.
+	Size int64 `json:"size_bytes"`
+	// Metadata that the image was stored with.
+	Metadata map[string]string `json:"metadata,omitempty"`
+	// CreatedAt is when the image was stored first.
+	CreatedAt time.Time `json:"created_at"`
+}
+
 // WaitingCalls is the answer to a request for the calls that wait for approval.
 type WaitingCalls struct {
 	Calls []WaitingCall `json:"calls"`

@@ -27,6 +27,7 @@ const maxMessageBytes = 64 << 10
 type question struct {
 	newSession
 	file, output string
+	images       []string
 	steer        bool
 	timeout      time.Duration
 }
@@ -44,6 +45,7 @@ the standard input. The exit code tells how the Turn ended. It takes the role ca
 		Example: `  kubectl capstan ask --harness base "How many words has this sentence?"
   kubectl capstan ask demo "And in French?" --timeout 5m
   git diff | kubectl capstan ask reviewer --file -
+  kubectl capstan ask demo "Which ship is this?" --image ship.png
   kubectl capstan ask demo "Which of them is older?" -o json | jq -r .response`,
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(cmd *cobra.Command, arguments []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -63,6 +65,7 @@ the standard input. The exit code tells how the Turn ended. It takes the role ca
 	outputFlag(cmd, &q.output)
 	f := cmd.Flags()
 	f.StringVarP(&q.file, "file", "f", "", "A file with the message; - for the standard input.")
+	imageFlag(cmd, &q.images, "the message")
 	f.BoolVar(&q.steer, "steer", false, "Add the message to the running Turn, instead of queueing it.")
 	f.DurationVar(
 		&q.timeout,
@@ -85,8 +88,15 @@ func (p *program) sendQuestion(ctx context.Context, arguments []string, q questi
 	if err != nil {
 		return err
 	}
+	attachments, err := p.attachments(q.images)
+	if err != nil {
+		return err
+	}
 	conv, err := p.open(ctx, name, q.newSession)
 	if err != nil {
+		return err
+	}
+	if err := p.attach(ctx, conv, attachments); err != nil {
 		return err
 	}
 	delivery := v1alpha1.DeliveryQueue

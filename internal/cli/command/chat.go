@@ -21,6 +21,7 @@ import (
 func (p *program) chat() *cobra.Command {
 	var n newSession
 	var rejoin bool
+	var images []string
 	cmd := &cobra.Command{
 		Use:   "chat (SESSION | --harness HARNESS)",
 		Short: "Talk with an agent",
@@ -32,6 +33,7 @@ Ctrl-D ends the chat. Ctrl-C leaves it also while a Turn runs: the Turn goes on,
 role capstan-edit.`,
 		Example: `  kubectl capstan chat --harness base
   kubectl capstan chat demo
+  kubectl capstan chat demo --image ship.png
   kubectl capstan chat demo --follow`,
 		Args: func(_ *cobra.Command, arguments []string) error {
 			if (len(arguments) == 1) == (n.harness != "") || len(arguments) > 1 {
@@ -41,17 +43,25 @@ role capstan-edit.`,
 		},
 		ValidArgsFunction: p.sessions,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			return p.talk(cmd.Context(), strings.Join(arguments, ""), n, rejoin)
+			return p.talk(cmd.Context(), strings.Join(arguments, ""), n, images, rejoin)
 		},
 	}
 	n.flags(p, cmd)
+	imageFlag(cmd, &images, "the first message")
 	cmd.Flags().BoolVar(&rejoin, "follow", false, "Show the active Turn from its beginning first.")
 	return cmd
 }
 
-func (p *program) talk(ctx context.Context, name string, n newSession, rejoin bool) error {
+func (p *program) talk(ctx context.Context, name string, n newSession, images []string, rejoin bool) error {
+	attachments, err := p.attachments(images)
+	if err != nil {
+		return err
+	}
 	conv, err := p.open(ctx, name, n)
 	if err != nil {
+		return err
+	}
+	if err := p.attach(ctx, conv, attachments); err != nil {
 		return err
 	}
 	f, err := p.listener(conv.cluster)

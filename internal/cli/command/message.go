@@ -23,6 +23,8 @@ type conversation struct {
 	user    string
 	// controls of every message; nil for none.
 	controls *v1alpha1.TurnControls
+	// attached are images that the next message is sent with.
+	attached []v1alpha1.MessagePart
 }
 
 // newSession are the flags of a new Session.
@@ -116,9 +118,16 @@ func (v *conversation) send(
 			SubmittedBy: v.user, Controls: v.controls,
 		},
 	}
+	if len(v.attached) > 0 {
+		turn.Spec.Input = ""
+		turn.Spec.Message = &v1alpha1.TurnMessage{
+			Content: append([]v1alpha1.MessagePart{{Text: message}}, v.attached...),
+		}
+	}
 	if err := v.cluster.Create(ctx, turn); err != nil {
 		return nil, from, fmt.Errorf("sending the message: %w", err)
 	}
+	v.attached = nil
 	return turn, from, nil
 }
 

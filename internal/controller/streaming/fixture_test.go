@@ -38,6 +38,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	records "github.com/capstan-dev/capstan/internal/runtime/record/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 	"github.com/capstan-dev/capstan/internal/runtime/stored"
 )
 
@@ -162,6 +163,11 @@ func (b *bench) Stored(s *v1alpha1.Session) *stored.Services {
 // Memories implements Resources.
 func (b *bench) Memories(s *v1alpha1.Session) *memories.Memories {
 	return memories.Of(b.records, record.Session{Namespace: s.Namespace, Name: s.Name, UID: s.UID})
+}
+
+// Images implements Resources.
+func (b *bench) Images(_ context.Context, s *v1alpha1.Session, _ bool) (*sessionimage.Images, error) {
+	return sessionimage.Of(b.records, record.Session{Namespace: s.Namespace, Name: s.Name, UID: s.UID}), nil
 }
 
 // Inspect implements Resources.

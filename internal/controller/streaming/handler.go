@@ -74,14 +74,23 @@ func (h *Handler) Register(mux *http.ServeMux) {
 		mux.HandleFunc("GET"+session+"memory/{id}", withoutBody(h.about("get", "memory", fileBytes, h.memory)))
 		mux.HandleFunc("DELETE"+session+"memory/{id}",
 			withoutBody(h.about("delete", "memory", fileBytes, h.forget)))
+		h.registerImages(mux, session+"images")
 		mux.HandleFunc("GET"+session+"inspect", withoutBody(h.about("get", "inspect", inspectBytes, h.inspect)))
 		mux.HandleFunc("GET"+session+"calls", withoutBody(h.about("approve", "calls", callsBytes, h.calls)))
 		mux.HandleFunc("POST"+session+"calls", h.about("approve", "calls", fileBytes, h.decide))
 	}
 	mux.HandleFunc("/", withoutBody(func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusNotFound, metav1.StatusReasonNotFound,
-			"only events, files, storage, memory, inspect and calls of /v1/namespaces/{namespace}/sessions/{name} exist")
+			"only events, files, storage, memory, images, inspect and calls of /v1/namespaces/{namespace}/sessions/{name} exist")
 	}))
+}
+
+// registerImages adds the paths for images.
+func (h *Handler) registerImages(mux *http.ServeMux, path string) {
+	mux.HandleFunc("GET"+path, withoutBody(h.about("get", "images", fileBytes, h.images)))
+	mux.HandleFunc("POST"+path, h.about("create", "images", imageBytes, h.store))
+	mux.HandleFunc("GET"+path+"/{id}", withoutBody(h.about("get", "images", imageBytes, h.image)))
+	mux.HandleFunc("DELETE"+path+"/{id}", withoutBody(h.about("delete", "images", fileBytes, h.removeImage)))
 }
 
 // withoutBody refuses a request that announces a body: the server would wait for the rest of it, in a connection that

@@ -15,6 +15,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 	"github.com/capstan-dev/capstan/internal/runtime/stored"
 )
 
@@ -38,6 +39,8 @@ type Resources interface {
 	Stored(session *v1alpha1.Session) *stored.Services
 	// Memories returns what the model of a Session remembers.
 	Memories(session *v1alpha1.Session) *memory.Memories
+	// Images returns the images of a Session.
+	Images(ctx context.Context, session *v1alpha1.Session, writes bool) (*sessionimage.Images, error)
 	// Inspect returns the input of the next model call of a Session. It runs nothing.
 	Inspect(ctx context.Context, session *v1alpha1.Session) (*inspect.Context, error)
 	// Calls returns the calls of the open step of a Turn with their whole arguments.

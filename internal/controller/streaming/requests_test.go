@@ -28,8 +28,8 @@ const base = "/v1/namespaces/ns/sessions/s/"
 
 // everything is what a user may do who may do everything.
 var everything = []string{
-	"get files", "update files", "delete files", "get storage", "get memory", "delete memory", "get inspect",
-	"approve calls",
+	"get files", "update files", "delete files", "get storage", "get memory", "delete memory", "get images",
+	"create images", "delete images", "get inspect", "approve calls",
 }
 
 // ask sends a request, and returns the answer with its body.
@@ -69,6 +69,9 @@ func TestEachRequestNeedsItsOwnRight(t *testing.T) {
 		"get storage":   {http.MethodGet, "storage"},
 		"get memory":    {http.MethodGet, "memory"},
 		"delete memory": {http.MethodDelete, "memory/mem-0000000000000000"},
+		"get images":    {http.MethodGet, "images"},
+		"create images": {http.MethodPost, "images"},
+		"delete images": {http.MethodDelete, "images/img-0"},
 		"get inspect":   {http.MethodGet, "inspect"},
 		"approve calls": {http.MethodGet, "calls"},
 	} {

@@ -113,19 +113,19 @@ func CheckContent(mediaType string, content []byte) error {
 	case len(content) > MaxImageBytes:
 		return record.Explainf("The image has %d bytes. An image has at most %d bytes (3.75 MiB).", len(content),
 			MaxImageBytes)
-	case DetectType(content) != mediaType:
+	case http.DetectContentType(content) != mediaType:
 		return record.Explainf("The bytes are not an image of type %s.", mediaType)
 	default:
 		return nil
 	}
 }
 
-// DetectType returns the one of MediaTypes that the first bytes of an image have; empty for none.
-func DetectType(content []byte) string {
+// TypeOf returns the one of MediaTypes that the first bytes of an image have. The error is a *record.ExplainedError.
+func TypeOf(content []byte) (string, error) {
 	if found := http.DetectContentType(content); slices.Contains(MediaTypes, found) {
-		return found
+		return found, nil
 	}
-	return ""
+	return "", record.Explainf("The bytes are not an image. The types are %s.", strings.Join(MediaTypes, ", "))
 }
 
 func printable(text string) bool {

@@ -78,14 +78,20 @@ func TestImagesOfEachTypeAreStored(t *testing.T) {
 		info, err := images().Create(t.Context(), record.Cause{}, sessionimage.Draft{
 			ContentType: mediaType, Bytes: []byte(content),
 		})
-		if err != nil || info.ContentType != mediaType || sessionimage.DetectType([]byte(content)) != mediaType {
+		if err != nil || info.ContentType != mediaType {
 			t.Errorf("%s: %+v, %v", mediaType, info, err)
+		}
+		if found, err := sessionimage.TypeOf([]byte(content)); err != nil || found != mediaType {
+			t.Errorf("%s is of type %s, %v", mediaType, found, err)
 		}
 	}
 }
 
 // Rules: IMG-01. Also with the largest descriptions, which do not fit into the index.
 func TestTheNumberOfImagesIsBounded(t *testing.T) {
+	if found, err := sessionimage.TypeOf([]byte("<svg/>")); err == nil {
+		t.Errorf("an SVG is of type %s", found)
+	}
 	of := images()
 	for n := range sessionimage.MaxImages + 1 {
 		_, err := of.Create(t.Context(), record.Cause{}, sessionimage.Draft{
