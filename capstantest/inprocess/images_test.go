@@ -32,8 +32,8 @@ func init() {
 	}}})
 }
 
-// TestResultsWithImages returns an image from a tool of each executor. The model has it, and the events have the id that
-// the Session has stored it under; the status of the call has its words (TOOL-05, TOOL-15, IMG-03).
+// TestResultsWithImages returns an image from a tool of each executor. The model has it, and the events have the id
+// that the Session has stored it under; the status of the call has its words (TOOL-05, TOOL-15, IMG-03).
 func TestResultsWithImages(t *testing.T) {
 	url, _, options := guardedSite(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/png" {

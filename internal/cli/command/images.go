@@ -36,8 +36,8 @@ func (p *program) imagesList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls SESSION",
 		Short: "List the images of a Session",
-		Long: `List the images of a Session, those that were stored last first. The images of messages and of results of tools
-have no filename. It takes the role capstan-view.`,
+		Long: `List the images of a Session, those that were stored last first. The images of messages and of results of
+tools have no filename. It takes the role capstan-view.`,
 		Example: `  kubectl capstan images ls demo
   kubectl capstan images ls demo --output json`,
 		Args:              cobra.ExactArgs(1),
@@ -59,8 +59,8 @@ func (p *program) imagesPut() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "put SESSION FILE",
 		Short: "Store an image in a Session",
-		Long: `Store a PNG, JPEG, GIF or WebP file of at most 3.75 MiB in a Session, and print the id by which messages can name
-it. FILE is - for the standard input. It takes the role capstan-edit, and the manager must be reachable.`,
+		Long: `Store a PNG, JPEG, GIF or WebP file of at most 3.75 MiB in a Session, and print the id by which messages can
+name it. FILE is - for the standard input. It takes the role capstan-edit, and the manager must be reachable.`,
 		Example: `  kubectl capstan images put demo ship.png
   kubectl capstan images put demo ship.png --metadata source=harbour`,
 		Args:              cobra.ExactArgs(2),
@@ -89,8 +89,8 @@ func (p *program) imagesGet() *cobra.Command {
 	return &cobra.Command{
 		Use:   "get SESSION ID [FILE]",
 		Short: "Copy an image from a Session",
-		Long: `Copy an image from a Session to a local file, to a directory, or to the standard output with -. Without FILE the
-file has the id as its name, in this directory. It takes the role capstan-view.`,
+		Long: `Copy an image from a Session to a local file, to a directory, or to the standard output with -. Without FILE
+the file has the id as its name, in this directory. It takes the role capstan-view.`,
 		Example:           `  kubectl capstan images get demo img-0b41a6f5c2d84ee3a57be4a6e2b4ec0f ship.png`,
 		Args:              cobra.RangeArgs(2, 3),
 		ValidArgsFunction: p.sessions,

@@ -86,8 +86,8 @@ and capstan-approve.
 		p.ask(), p.chat(), p.watch(), p.log(), p.tree(), p.cost(),
 		p.approve(), p.reject(), p.answer(), p.cancel(),
 		p.connectProvider(), p.connections(), p.disconnect(),
-		p.files(), p.storage(), p.secrets(), p.memory(), p.resources(), p.inspect(), p.doctor(), p.version(),
-		p.files(), p.images(), p.storage(), p.secrets(), p.memory(), p.inspect(), p.doctor(), p.version(),
+		p.files(), p.images(), p.storage(), p.secrets(), p.memory(), p.resources(), p.inspect(), p.doctor(),
+		p.version(),
 	)
 	for _, flag := range []string{"namespace", "context"} {
 		complete := p.namespaces

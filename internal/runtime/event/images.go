@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,6 +30,12 @@ func ImageIDOf(content []byte) string {
 	sum := sha256.Sum256(content)
 	return "img-" + hex.EncodeToString(sum[:imageIDBytes])
 }
+
+// imageIDs are the ids that images can have.
+var imageIDs = regexp.MustCompile(`^img-[0-9a-f]{32}$`)
+
+// IsImageID reports whether a text can be the id of an image.
+func IsImageID(text string) bool { return imageIDs.MatchString(text) }
 
 // ImageDigest identifies an image by its address or by its bytes, whether the part has them or names the stored image.
 func (p Part) ImageDigest() string {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -67,11 +66,8 @@ type Draft struct {
 	Metadata map[string]string
 }
 
-// ids are the ids that images can have.
-var ids = regexp.MustCompile(`^img-[0-9a-f]{32}$`)
-
 // IsID reports whether a text can be the id of an image.
-func IsID(text string) bool { return ids.MatchString(text) }
+func IsID(text string) bool { return event.IsImageID(text) }
 
 // IDOf returns the id of an image with the given bytes.
 func IDOf(content []byte) string {

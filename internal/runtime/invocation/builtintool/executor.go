@@ -10,6 +10,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/resource"
 	"github.com/capstan-dev/capstan/internal/runtime/schedule"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionsecret"
 	"github.com/capstan-dev/capstan/internal/runtime/storage"
 	"github.com/capstan-dev/capstan/internal/runtime/title"
@@ -72,6 +73,7 @@ func servicesOf(p executor.Process, c executor.Call) builtin.Services {
 	s.SharedMemories = func(ctx context.Context, config memory.Config) (builtin.Memories, error) {
 		return memory.Shared(ctx, p.Sessions, p.Records, memory.Reader{Session: of, Agent: c.Agent}, config)
 	}
+	s.Images = sessionimage.Of(p.Records, of)
 	if p.Databases != nil {
 		s.Databases = p.Databases.Of(of)
 	}

@@ -114,9 +114,9 @@ var registry = struct {
 
 func init() {
 	for _, c := range []Capability{
-		backgroundTasks, compacting, currentTime, managing, remembering, sessionFileSystem, sessionResources,
-		sessionSQLDatabase, sessionSchedule, sessionStorage, sessionTitle, statelessTodoList, subAgents, utilityModel,
-		webFetch,
+		backgroundTasks, compacting, currentTime, managing, remembering, sessionFileSystem, sessionImages,
+		sessionResources, sessionSQLDatabase, sessionSchedule, sessionStorage, sessionTitle, statelessTodoList, subAgents,
+		utilityModel, webFetch,
 	} {
 		Register(c)
 	}

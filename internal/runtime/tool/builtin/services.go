@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/schedule"
 	"github.com/capstan-dev/capstan/internal/runtime/sessiondb"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 	"github.com/capstan-dev/capstan/internal/runtime/storage"
 )
 
@@ -26,6 +27,8 @@ type Services struct {
 	Databases Databases
 	// Files are those of the Session.
 	Files Files
+	// Images are those of the Session.
+	Images Images
 	// Memories are those of the Session.
 	Memories Memories
 	// SharedMemories returns those of the Session that a configuration names, or the own ones if it shares them.
@@ -70,6 +73,15 @@ type Files interface {
 	) (*sessionfs.Written, error)
 	Mkdir(ctx context.Context, cause record.Cause, path string) (*sessionfs.Written, error)
 	Delete(ctx context.Context, cause record.Cause, path string, recursive bool) (bool, error)
+}
+
+// Images are what tools use of the images of a Session (IMG-01).
+type Images interface {
+	List(ctx context.Context) ([]sessionimage.Info, error)
+	// Stat describes an image; nil if it does not exist.
+	Stat(ctx context.Context, id string) (*sessionimage.Info, error)
+	Create(ctx context.Context, cause record.Cause, draft sessionimage.Draft) (*sessionimage.Info, error)
+	Delete(ctx context.Context, cause record.Cause, id string) (existed bool, err error)
 }
 
 // Memories are what tools use of the memories of a Session (SVC-03).

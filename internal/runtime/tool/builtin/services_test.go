@@ -34,6 +34,7 @@ func TestAMissingServiceIsNamed(t *testing.T) {
 		"background_tasks":     "background tasks",
 		"memory":               "memory",
 		"session_file_system":  "files",
+		"session_images":       "images",
 		"session_resources":    "resources",
 		"session_schedule":     "schedules",
 		"session_sql_database": "databases",

@@ -3,6 +3,10 @@
 //
 //	[{"type": "text", "text": "The plot."}, {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}]
 //
+// Beside the blocks of the protocol, an image that the Session has stored is named by its id:
+//
+//	{"type": "image_file", "image_id": "img-0123456789abcdef0123456789abcdef"}
+//
 // Only an array with at least one image counts. Every other result is one text.
 package content
 
@@ -35,6 +39,7 @@ var MediaTypes = []string{
 const (
 	typeText         = "text"
 	typeImage        = "image"
+	typeStored       = "image_file"
 	typeAudio        = "audio"
 	typeResource     = "resource"
 	typeResourceLink = "resource_link"
@@ -48,6 +53,8 @@ type Block struct {
 	Text string
 	// MIMEType and Data, in base64, of an image.
 	MIMEType, Data string
+	// ImageID of an image that the Session has stored.
+	ImageID string
 
 	// source is the JSON that the block was read from.
 	source json.RawMessage
@@ -64,6 +71,11 @@ func (b Block) MarshalJSON() ([]byte, error) {
 			MIMEType string `json:"mimeType"`
 			Data     string `json:"data"`
 		}{b.Type, b.MIMEType, b.Data})
+	case b.Type == typeStored:
+		return json.Marshal(struct {
+			Type    string `json:"type"`
+			ImageID string `json:"image_id"`
+		}{b.Type, b.ImageID})
 	default:
 		return json.Marshal(struct {
 			Type string `json:"type"`
@@ -80,6 +92,11 @@ func Text(text string) Block {
 // Image is a block with an image of one of MediaTypes.
 func Image(mediaType string, data []byte) Block {
 	return Block{Type: typeImage, MIMEType: mediaType, Data: base64.StdEncoding.EncodeToString(data)}
+}
+
+// Stored is a block with an image that the Session has stored.
+func Stored(id string) Block {
+	return Block{Type: typeStored, ImageID: id}
 }
 
 // FromImage returns a result that is one image, or a note about it if it does not fit. size is the length of the image,
@@ -140,6 +157,7 @@ const (
 	noteMediaType
 	noteEncoding
 	noteOtherData
+	noteID
 )
 
 // composer collects the parts of a result.
@@ -189,7 +207,10 @@ func Preview(text string) string {
 	parts := Parts(text)
 	words := make([]string, len(parts))
 	for i, p := range parts {
-		if words[i] = p.Text; p.Type == event.PartImage {
+		switch words[i] = p.Text; {
+		case p.ImageID != "":
+			words[i] = "(" + p.ImageID + ")"
+		case p.Type == event.PartImage:
 			words[i] = "(" + p.MediaType + ")"
 		}
 	}
@@ -200,7 +221,8 @@ func Preview(text string) string {
 // it because it was too long, in the words for the model; empty for nothing.
 func read(text string) (blocks []Block, lost string, found bool) {
 	// Most results are recognized without decoding them.
-	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "[") || !strings.Contains(text, `"`+typeImage+`"`) {
+	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "[") ||
+		!strings.Contains(text, `"`+typeImage+`"`) && !strings.Contains(text, `"`+typeStored+`"`) {
 		return nil, "", false
 	}
 	text, cut := result.Uncut(text)
@@ -242,7 +264,7 @@ func ends(decoder *json.Decoder) bool {
 }
 
 func hasImage(blocks []Block) bool {
-	return slices.ContainsFunc(blocks, func(b Block) bool { return b.Type == typeImage })
+	return slices.ContainsFunc(blocks, func(b Block) bool { return b.Type == typeImage || b.Type == typeStored })
 }
 
 // blockOf reads a block, and reports whether it is one.
@@ -252,6 +274,7 @@ func blockOf(source json.RawMessage) (Block, bool) {
 		Text     *string
 		MIMEType *string
 		Data     *string
+		ImageID  *string `json:"image_id"`
 	}
 	if err := json.Unmarshal(source, &given); err != nil {
 		return Block{}, false
@@ -268,6 +291,11 @@ func blockOf(source json.RawMessage) (Block, bool) {
 			return Block{}, false
 		}
 		b.MIMEType, b.Data = *given.MIMEType, *given.Data
+	case typeStored:
+		if given.ImageID == nil {
+			return Block{}, false
+		}
+		b.ImageID = *given.ImageID
 	case typeAudio, typeResource, typeResourceLink:
 	default:
 		return Block{}, false
@@ -305,15 +333,38 @@ func (c *composer) add(b Block) {
 		c.note(noteAudio, "audio, which the model is not given")
 	case typeResource, typeResourceLink:
 		c.text(string(b.source))
+	case typeStored:
+		c.stored(b)
 	default:
 		c.image(b)
 	}
 }
 
+// stored adds an image by its id, or a note in its place. Whether the Session has it shows when a model is called.
+func (c *composer) stored(b Block) {
+	if c.full() {
+		return
+	}
+	if !event.IsImageID(b.ImageID) {
+		c.note(noteID, "an image whose id is not one")
+		return
+	}
+	c.images++
+	c.parts = append(c.parts, event.Part{Type: event.PartImage, ImageID: b.ImageID})
+}
+
+// full reports whether a result has as many images as it may have, with a note about further ones.
+func (c *composer) full() bool {
+	if c.images < MaxImages {
+		return false
+	}
+	c.note(noteManyImages, fmt.Sprintf("further images. A result has at most %d of them", MaxImages))
+	return true
+}
+
 // image adds an image, or a note in its place.
 func (c *composer) image(b Block) {
-	if c.images == MaxImages {
-		c.note(noteManyImages, fmt.Sprintf("further images. A result has at most %d of them", MaxImages))
+	if c.full() {
 		return
 	}
 	if !slices.Contains(MediaTypes, b.MIMEType) {

@@ -261,3 +261,46 @@ func FuzzParts(f *testing.F) {
 		}
 	})
 }
+
+// Rules: IMG-03.
+func TestAResultNamesStoredImages(t *testing.T) {
+	id := event.ImageIDOf([]byte("img"))
+	named := event.Part{Type: event.PartImage, ImageID: id}
+	block := `{"type":"image_file","image_id":"` + id + `"}`
+	var many []string
+	for range MaxImages + 2 {
+		many = append(many, block)
+	}
+	for _, test := range []struct {
+		text  string
+		want  []event.Part
+		shown string
+	}{
+		{`[` + block + `]`, []event.Part{named}, "(" + id + ")"},
+		{
+			`[{"type":"text","text":"A plot."},` + block + `]`,
+			[]event.Part{event.Text("A plot."), named}, "A plot.\n(" + id + ")",
+		},
+		{
+			`[{"type":"image_file","image_id":"../` + id + `"}]`,
+			[]event.Part{event.Text("(Left out: an image whose id is not one.)")}, "(Left out: an image whose id is not one.)",
+		},
+		{`[{"type":"image_file"}]`, []event.Part{event.Text(`[{"type":"image_file"}]`)}, `[{"type":"image_file"}]`},
+		{block, []event.Part{event.Text(block)}, block},
+	} {
+		if got := Parts(test.text); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s has the parts %+v", test.text, got)
+		}
+		if got := Preview(test.text); got != test.shown {
+			t.Errorf("%s is shown as %s", test.text, got)
+		}
+	}
+	if got := Parts("[" + strings.Join(many, ",") + "]"); len(got) != MaxImages+1 || !strings.Contains(
+		got[MaxImages].Text, "at most 8") {
+		t.Errorf("of %d images there are %+v", len(many), got)
+	}
+	raw, err := json.Marshal([]Block{Stored(id)})
+	if err != nil || string(raw) != "["+block+"]" {
+		t.Errorf("the block is %s, %v", raw, err)
+	}
+}
