@@ -26,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 	"github.com/capstan-dev/capstan/internal/runtime/stored"
 )
 
@@ -80,6 +81,11 @@ func (o office) Stored(s *v1alpha1.Session) *stored.Services {
 // Memories implements Resources.
 func (o office) Memories(s *v1alpha1.Session) *remembered.Memories {
 	return remembered.Of(o.store, record.Session{Namespace: s.Namespace, Name: s.Name, UID: s.UID})
+}
+
+// Images implements Resources.
+func (o office) Images(_ context.Context, s *v1alpha1.Session, _ bool) (*sessionimage.Images, error) {
+	return sessionimage.Of(o.store, record.Session{Namespace: s.Namespace, Name: s.Name, UID: s.UID}), nil
 }
 
 // Inspect implements Resources.

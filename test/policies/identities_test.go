@@ -405,6 +405,10 @@ var _ = Describe("A Secret that is planted", func() {
 		collects := newRealModel("collects", "planted")
 		collects.Spec.BaseURL = "https://evil.example"
 		refuses(creating(ctx, user, collects), notYourKey("planted"))
+		By("through layers that lend the tokens of another account")
+		for _, object := range actingAs("default") {
+			refuses(creating(ctx, user, object), notYourAccount("default"))
+		}
 		By("through a Model of another user")
 		keyed := stored(ctx, admin, newRealModel("keyed", "planted"))
 		refuses(

@@ -38,8 +38,8 @@ var (
 	}
 )
 
-// newPlatform returns a namespace whose Jobs run the program of the capability platform, and the Session demo, which has
-// it. The model makes the calls of a message, a step for each, and responds with the results of the tools.
+// newPlatform returns a namespace whose Jobs run the program of the capability platform, and the Session demo, which
+// has it. The model makes the calls of a message, a step for each, and responds with the results of the tools.
 func newPlatform(
 	ctx context.Context, messages map[string][]v1alpha1.SimulatedToolCall, rights ...rbacv1.PolicyRule,
 ) string {

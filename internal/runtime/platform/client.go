@@ -23,7 +23,7 @@ import (
 
 const (
 	// maxResponseBytes is the most that is read of a response. Objects have at most 1.5 MiB; a page has a hundred rows.
-	maxResponseBytes = 16 << 20
+	maxResponseBytes = 8 << 20
 	// maxTokenBytes bounds a token. Those of ServiceAccounts have about 1 KiB.
 	maxTokenBytes = 16 << 10
 	// maxErrorBytes is the most of an error of the API server that the model reads.
