@@ -275,3 +275,22 @@ func TestWhatAToolIsLentAwaitsThePolicies(t *testing.T) {
 		}
 	}
 }
+
+func TestAToolThatIsSentSecretsOfTheSessionAwaitsThePolicies(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*v1alpha1.HTTPTool)
+		want   bool
+	}{
+		"nothing":     {func(*v1alpha1.HTTPTool) {}, false},
+		"an argument": {func(h *v1alpha1.HTTPTool) { h.SecretArguments = []v1alpha1.SecretArgument{"/key"} }, true},
+		"a header": {func(h *v1alpha1.HTTPTool) {
+			h.Headers = []v1alpha1.HTTPHeader{{Name: "A", SessionSecret: &v1alpha1.HeaderSessionSecret{Name: "key"}}}
+		}, true},
+	} {
+		tool := builder.HTTPTool("ask", v1alpha1.SideEffectPure, "https://example.org/").Obj()
+		test.change(tool.Spec.HTTP)
+		if got := Lent(definition.Of(tool)); got != test.want {
+			t.Errorf("%s: it is %t", name, got)
+		}
+	}
+}

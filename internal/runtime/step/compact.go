@@ -30,8 +30,9 @@ type compacting struct {
 	threshold int64
 	// refused are the model calls of the step whose prompt was too large.
 	refused []modelcall.Result
-	// called are the calls for the summary, in order.
+	// called are the calls for the summary, in order, and failed reports whether they have returned none.
 	called []modelcall.Result
+	failed bool
 }
 
 // compactingFor returns the compaction of a conversation that may become necessary; nil where the Session has none, or
@@ -100,6 +101,7 @@ func (run *Runner) compact(
 			return nil, err
 		}
 		if text = summary; text == "" {
+			k.failed = true
 			var possible bool
 			d, possible = compaction.Decide(k.config.Compaction, k.conversation, k.threshold, false)
 			if !possible || k.trigger != v1alpha1.CompactionTriggerRequestTooLarge {
@@ -218,13 +220,16 @@ func (k *compacting) writer() *v1alpha1.Model {
 	return k.called[len(k.called)-1].Model
 }
 
-// account adds the model calls for the summary to the totals of the Turn. k may be nil.
+// account adds the model calls for the summary to the totals of the Turn, also of one that no text came of: it was paid
+// for. k may be nil.
 func (k *compacting) account(sum *v1alpha1.TurnSummary) {
-	if k == nil || len(k.called) == 0 {
+	if k == nil {
 		return
 	}
-	if k.writer() == nil {
+	if k.failed {
 		sum.FailedSummaries++
+	}
+	if k.writer() == nil {
 		return
 	}
 	answer := k.called[len(k.called)-1]

@@ -185,27 +185,43 @@ func TestWithoutASummaryNothingIsLeftOutUnlessThePromptIsRefused(t *testing.T) {
 //
 // Rules: LLM-08.
 func TestATurnAsksOnceForASummaryThatFails(t *testing.T) {
-	b := newBench(t)
-	b.summarizes(0)
-	opened := b.talk(with(), 8)
-	summaries := 0
-	b.answer = func(r model.Request) (*model.Response, error) {
-		if isSummaryRequest(r) {
-			summaries++
+	for name, tc := range map[string]struct {
+		answer func() (*model.Response, error)
+		input  int64
+	}{
+		"with an error": {func() (*model.Response, error) {
 			return nil, &model.Error{Code: v1alpha1.ErrorCodeProviderMisconfigured, Text: "no summaries here"}
-		}
-		return &model.Response{Text: "Fine.", FinishReason: model.FinishStop}, nil
-	}
-	c, turn := compacts(t, `{"threshold":1000,"keepMessages":2}`), b.next(opened)
-	for i := range 3 {
-		turn.Steers = func(context.Context) ([]turnstate.Steer, error) {
-			ref := v1alpha1.JournalTurn{Name: "steer", UID: types.UID("steer-" + strconv.Itoa(i))}
-			return []turnstate.Steer{{Ref: ref, Input: "Go on."}}[:min(2-i, 1)], nil
-		}
-		turn, _ = b.reason(turn, c)
-	}
-	if summaries != 1 || turn.Progress.Summary.FailedSummaries != 1 {
-		t.Errorf("the Turn has asked for %d summaries, and counts %d", summaries, turn.Progress.Summary.FailedSummaries)
+		}, 0},
+		"without a text, which is paid for": {func() (*model.Response, error) {
+			return &model.Response{Usage: model.Usage{InputTokens: 70}, FinishReason: "length"}, nil
+		}, 70},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.summarizes(0)
+			opened := b.talk(with(), 8)
+			summaries := 0
+			b.answer = func(r model.Request) (*model.Response, error) {
+				if isSummaryRequest(r) {
+					summaries++
+					return tc.answer()
+				}
+				return &model.Response{Text: "Fine.", FinishReason: model.FinishStop}, nil
+			}
+			c, turn := compacts(t, `{"threshold":1000,"keepMessages":2}`), b.next(opened)
+			for i := range 3 {
+				turn.Steers = func(context.Context) ([]turnstate.Steer, error) {
+					ref := v1alpha1.JournalTurn{Name: "steer", UID: types.UID("steer-" + strconv.Itoa(i))}
+					return []turnstate.Steer{{Ref: ref, Input: "Go on."}}[:min(2-i, 1)], nil
+				}
+				turn, _ = b.reason(turn, c)
+			}
+			sum := turn.Progress.Summary
+			if summaries != 1 || sum.FailedSummaries != 1 || sum.Usage.InputTokens != tc.input {
+				t.Errorf("the Turn has asked for %d summaries, and counts %d with %d tokens", summaries, sum.FailedSummaries,
+					sum.Usage.InputTokens)
+			}
+		})
 	}
 }
 
