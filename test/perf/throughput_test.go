@@ -61,12 +61,13 @@ func BenchmarkPlainTurns(b *testing.B) {
 
 // benchServer is an API server with a namespace in which a simulated Model responds at once.
 type benchServer struct {
-	config     *rest.Config
-	kubeconfig []byte
-	http       *http.Client
-	client     client.WithWatch
-	space      string
-	round      int
+	environment *envtest.Environment
+	config      *rest.Config
+	kubeconfig  []byte
+	http        *http.Client
+	client      client.WithWatch
+	space       string
+	round       int
 }
 
 func newBenchServer(b *testing.B) *benchServer {
@@ -82,7 +83,7 @@ func newBenchServer(b *testing.B) *benchServer {
 		}
 	})
 	config.QPS = -1
-	s := &benchServer{config: config, kubeconfig: environment.KubeConfig, space: "perf"}
+	s := &benchServer{environment: environment, config: config, kubeconfig: environment.KubeConfig, space: "perf"}
 	if s.http, err = rest.HTTPClientFor(config); err != nil {
 		b.Fatal(err)
 	}
