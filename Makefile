@@ -218,7 +218,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s).
 	@hack/fuzz.sh "$(FUZZTIME)"
 
 .PHONY: bench
-bench: ## Run the benchmarks.
+bench: postgres ## Run the benchmarks.
 	@echo "==> benchmarks"
 	@packages=$$(grep -rlE --include='*_test.go' '^func Benchmark' $$(go list -f '{{.Dir}}' ./...) | xargs -r -n1 dirname | sort -u); \
 		if [ -z "$$packages" ]; then echo "no benchmarks"; else $(with_assets) go test -run '^$$' -bench . -benchmem $$packages; fi

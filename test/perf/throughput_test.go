@@ -72,7 +72,11 @@ type benchServer struct {
 
 func newBenchServer(b *testing.B) *benchServer {
 	b.Helper()
-	environment := &envtest.Environment{}
+	return newBenchServerOn(b, &envtest.Environment{})
+}
+
+func newBenchServerOn(b *testing.B, environment *envtest.Environment) *benchServer {
+	b.Helper()
 	config, err := environment.Start()
 	if err != nil {
 		b.Fatalf("starting an API server: %v. Run the benchmark with KUBEBUILDER_ASSETS, as docs/testing.md describes.", err)
