@@ -81,15 +81,18 @@ func TestTheReaderOfPostgreSQL(t *testing.T) {
 			true, "postgres://reader@db.example/capstan", "",
 		},
 		"a password": {
-			[]string{"--postgres-reader-connection=postgres://reader:secret@db.example/capstan"}, true, "",
+			[]string{"--postgres-reader-connection=postgres://reader:secret@db.example/capstan"},
+			true, "",
 			"invalid settings of the reader of PostgreSQL: the connection string must not have a password",
 		},
 		"one connection": {
-			[]string{"--postgres-reader-credentials=/reader", "--postgres-reader-connections=1"}, true, "",
+			[]string{"--postgres-reader-credentials=/reader", "--postgres-reader-connections=1"},
+			true, "",
 			"invalid number of connections 1",
 		},
 		"no database": {
-			[]string{"--postgres-connection=", "--postgres-reader-credentials=/reader"}, true, "",
+			[]string{"--postgres-connection=", "--postgres-reader-credentials=/reader"},
+			true, "",
 			"require --postgres-connection",
 		},
 	} {

@@ -83,7 +83,10 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		resource string
 		pool     *fairshare.Pool
 	}{
-		{ModelCalls, c.Models}, {ToolRequests, c.Tools}, {Scripts, c.Scripts}, {SQLCalls, c.SQLCalls},
+		{ModelCalls, c.Models},
+		{ToolRequests, c.Tools},
+		{Scripts, c.Scripts},
+		{SQLCalls, c.SQLCalls},
 		{Connections, c.Connections},
 	} {
 		if p.pool == nil {

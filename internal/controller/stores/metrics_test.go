@@ -78,8 +78,10 @@ capstan_database_connections_opened_total{pool="streams"} 1
 		}
 	}
 	unlock := server.Lock(t, name, "held")
-	for _, statement := range []string{"SELECT 1 WHERE false", "SELECT", "SELECT n FROM held", "SELECT n FROM missing",
-		"SELECT 'x'::int"} {
+	for _, statement := range []string{
+		"SELECT 1 WHERE false", "SELECT", "SELECT n FROM held", "SELECT n FROM missing",
+		"SELECT 'x'::int",
+	} {
 		var n int
 		_ = db.Read(t.Context(), "ns", func(ctx context.Context, conn *pgx.Conn) error {
 			expect("1", "0")

@@ -88,8 +88,8 @@ var deletions = []string{
 		WHERE o.namespace = $1 AND o.uid = $2 AND o.deleted_at IS NOT NULL LIMIT $3))`,
 }
 
-// Delete deletes all rows of an owner, and refuses those that are written later. It returns how many it has deleted, and
-// may be called again after an error.
+// Delete deletes all rows of an owner, and refuses those that are written later. It returns how many it has deleted,
+// and may be called again after an error.
 func (d *DB) Delete(ctx context.Context, namespace string, uid types.UID) (rows int64, err error) {
 	fail := func(err error) (int64, error) {
 		return rows, fmt.Errorf("deleting the rows of the object with UID %s in namespace %s: %w", uid, namespace, err)
