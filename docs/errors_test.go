@@ -18,6 +18,10 @@ var blocks = []block{
 	{"conditions.go", "Condition", "Condition types.", []string{"Conditions"}},
 	{"reasons.go", "Reason", "Reasons of ConditionReady.", []string{"Why an object is not ready"}},
 	{"reasons.go", "Reason", "Reasons of the conditions of a Budget.", []string{"The conditions of a Budget"}},
+	{
+		"reasons.go", "Reason", "Reasons of ConditionReady of a LeasedResource",
+		[]string{"Why a LeasedResource is not ready"},
+	},
 	{"reasons.go", "Reason", "Reasons of ConditionReady of a Schedule", []string{"Why a Schedule is not ready"}},
 	{"reasons.go", "Reason", "Reasons of ConditionAccepted.", []string{"What became of a ToolResult"}},
 	{

@@ -116,6 +116,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.JournalStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JournalTurn"):
 		return &apiv1alpha1.JournalTurnApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LeaseCleanup"):
+		return &apiv1alpha1.LeaseCleanupApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LeasedResource"):
+		return &apiv1alpha1.LeasedResourceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LeasedResourceSpec"):
+		return &apiv1alpha1.LeasedResourceSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LeasedResourceStatus"):
+		return &apiv1alpha1.LeasedResourceStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LocalReference"):
 		return &apiv1alpha1.LocalReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MCPServer"):
@@ -222,6 +230,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ToolInputApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolInputRequest"):
 		return &apiv1alpha1.ToolInputRequestApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ToolLease"):
+		return &apiv1alpha1.ToolLeaseApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ToolLeaseCleanup"):
+		return &apiv1alpha1.ToolLeaseCleanupApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolResult"):
 		return &apiv1alpha1.ToolResultApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ToolResultSpec"):

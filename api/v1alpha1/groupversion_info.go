@@ -26,6 +26,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&Budget{}, &BudgetList{},
 		&Harness{}, &HarnessList{},
 		&JournalEntry{}, &JournalEntryList{},
+		&LeasedResource{}, &LeasedResourceList{},
 		&MCPServer{}, &MCPServerList{},
 		&Model{}, &ModelList{},
 		&Record{}, &RecordList{},

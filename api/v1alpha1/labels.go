@@ -28,7 +28,7 @@ const (
 	LabelTask = "capstan.dev/task"
 	// LabelSchedule is on the Sessions and the Turns that were created for a Schedule: the name of the Schedule.
 	LabelSchedule = "capstan.dev/schedule"
-	// LabelSessionUID is on the Schedules that models create: the UID of their Session.
+	// LabelSessionUID is on the Schedules that models create and on LeasedResources: the UID of their Session.
 	LabelSessionUID = "capstan.dev/session-uid"
 	// LabelConnection makes a Secret the connection of a user: the name of the provider.
 	LabelConnection = "capstan.dev/connection"
@@ -98,6 +98,9 @@ const (
 // FinalizerSessionEnd is on the Sessions that have hooks at their end. The manager removes it once the hooks have run,
 // or have had 30 seconds, and at once where the namespace is being deleted.
 const FinalizerSessionEnd = "capstan.dev/session-end"
+
+// FinalizerLease is on LeasedResources until what they describe is cleaned up or abandoned.
+const FinalizerLease = "capstan.dev/lease-cleanup"
 
 // SchedulingGateStart holds the pods of AtMostOnce calls until one of them is recorded in Turn status.
 const SchedulingGateStart = "capstan.dev/start"

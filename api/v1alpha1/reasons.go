@@ -105,6 +105,19 @@ const (
 	ReasonSessionReplaced = "SessionReplaced"
 )
 
+// Reasons of ConditionReady of a LeasedResource, besides ReasonReady.
+const (
+	// ReasonCleaning: a leased resource is being cleaned up.
+	ReasonCleaning = "Cleaning"
+	// ReasonCleanupFailed: a leased resource could not be cleaned up. The clean-up is repeated. Also the reason of an
+	// Event.
+	ReasonCleanupFailed = "CleanupFailed"
+	// ReasonReleased: a leased resource was cleaned up.
+	ReasonReleased = "Released"
+	// ReasonAbandoned: a leased resource is not cleaned up by the manager.
+	ReasonAbandoned = "Abandoned"
+)
+
 // Reasons of the conditions of a Budget.
 const (
 	// ReasonLimitReached: a model call did not fit into the rest of the limit.
@@ -295,6 +308,12 @@ const (
 	ToolCallReasonToolChanged = "ToolChanged"
 	// ToolCallReasonRateLimited: callsPerMinute of the Tool or the MCPServer had no room for the call.
 	ToolCallReasonRateLimited = "RateLimited"
+	// ToolCallReasonLeaseUnavailable: a tool with a lease was not called, because what it creates could not be cleaned up,
+	// or because too many resources are not cleaned up yet.
+	ToolCallReasonLeaseUnavailable = "LeaseUnavailable"
+	// ToolCallReasonLeaseNotKept: a tool with a lease has run, and there is no lease on what it has created: the response
+	// has no id, or the lease was refused.
+	ToolCallReasonLeaseNotKept = "LeaseNotKept"
 	// ToolCallReasonConnectionRequired: the tool needs a connection to a provider, which was not set up, or which the Turn
 	// has no user for.
 	ToolCallReasonConnectionRequired = "ConnectionRequired"

@@ -264,6 +264,8 @@ type ClientTool struct{}
 // +kubebuilder:validation:XValidation:rule="!has(self.agent) || !has(self.sideEffect)",message="sideEffect is for tools other than agent: a sub-agent is started at most once."
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || (!has(self.sideEffect) && !has(self.concurrencyClass))",message="sideEffect and concurrencyClass are for tools that the manager runs; a client tool is run by its client."
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.callsPerMinute)",message="callsPerMinute is for tools that the manager runs; a client tool is run by its client."
+// +kubebuilder:validation:XValidation:rule="!has(self.lease) || has(self.http)",message="lease is for HTTP tools."
+// +kubebuilder:validation:XValidation:rule="!has(self.lease) || self.lease.externalIDFrom != 'Result' || (has(self.sideEffect) && self.sideEffect == 'Idempotent')",message="a tool that creates leases must have the sideEffect Idempotent: after a crash of the manager its call is repeated with the same Idempotency-Key, so that no resource is lost."
 type ToolSpec struct {
 	// description tells the model what the tool does and when to use it.
 	// +required
@@ -326,6 +328,11 @@ type ToolSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	CallsPerMinute *int32 `json:"callsPerMinute,omitempty"`
+
+	// lease makes the manager keep a lease on what the calls of an HTTP tool create outside of the cluster, and clean it
+	// up when it is not used any more.
+	// +optional
+	Lease *ToolLease `json:"lease,omitempty"`
 
 	// job runs the tool as a Job.
 	// +optional

@@ -38,7 +38,7 @@ func TestUsernamesArePutIntoThePolicies(t *testing.T) {
 	if held := found[`by-the-manager request.userInfo.username == 'it\'s me'`]; held != 7 {
 		t.Errorf("%d policies hold the manager, want 7", held)
 	}
-	if found[`manager 'it\'s me'`] != 9 || found["jobControllers ['player']"] != 2 {
+	if found[`manager 'it\'s me'`] != 10 || found["jobControllers ['player']"] != 2 {
 		t.Errorf("the variables are %v", found)
 	}
 }

@@ -83,8 +83,10 @@ func stripMetadata(object any) (any, error) {
 	}
 	o.SetManagedFields(nil)
 	var finalizers []string
-	if controllerutil.ContainsFinalizer(o, v1alpha1.FinalizerSessionEnd) {
-		finalizers = []string{v1alpha1.FinalizerSessionEnd}
+	for _, ours := range []string{v1alpha1.FinalizerSessionEnd, v1alpha1.FinalizerLease} {
+		if controllerutil.ContainsFinalizer(o, ours) {
+			finalizers = append(finalizers, ours)
+		}
 	}
 	o.SetFinalizers(finalizers)
 	o.SetLabels(isOurs(o.GetLabels()))

@@ -11,10 +11,10 @@ import (
 )
 
 // enqueueAll returns the function for Options.Jumps: it enqueues every Turn, Session, sub-agent, background task,
-// Schedule, Budget, Model and MCPServer.
+// Schedule, Budget, LeasedResource, Model and MCPServer.
 func enqueueAll(
 	reader client.Reader, turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes, taskWakes, scheduleWakes,
-	budgetWakes *wake.Source,
+	budgetWakes, leaseWakes *wake.Source,
 ) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var turns v1alpha1.TurnList
@@ -46,6 +46,13 @@ func enqueueAll(
 		}
 		for i := range budgets.Items {
 			budgetWakes.Wake(client.ObjectKeyFromObject(&budgets.Items[i]))
+		}
+		var leases v1alpha1.LeasedResourceList
+		if err := reader.List(ctx, &leases); err != nil {
+			return fmt.Errorf("listing the LeasedResources to reconcile after a clock jump: %w", err)
+		}
+		for i := range leases.Items {
+			leaseWakes.Wake(client.ObjectKeyFromObject(&leases.Items[i]))
 		}
 		for i := range servers.Items {
 			serverWakes.Wake(client.ObjectKeyFromObject(&servers.Items[i]))

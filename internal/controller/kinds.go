@@ -4,7 +4,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/capstan-dev/capstan/internal/controller/budget"
+	"github.com/capstan-dev/capstan/internal/controller/configsource"
 	"github.com/capstan-dev/capstan/internal/controller/job"
+	"github.com/capstan-dev/capstan/internal/controller/lease"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/schedule"
 	"github.com/capstan-dev/capstan/internal/controller/subagent"
@@ -24,6 +26,15 @@ func (o Options) setUpSubAgents(mgr ctrl.Manager, wakes *wake.Source) error {
 func (o Options) schedules(mgr ctrl.Manager) *schedule.Reconciler {
 	return &schedule.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Wakes: &wake.Source{},
+	}
+}
+
+// leases returns the reconciler of LeasedResources, which also keeps the leases of tools. It needs Activities.
+func (o Options) leases(mgr ctrl.Manager, texts *configsource.Texts, steps *step.Runner) *lease.Reconciler {
+	return &lease.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Records: steps.Records, Caller: steps,
+		Limits: steps.ToolLimits, Clock: o.Clock, Wakes: &wake.Source{},
+		Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
 	}
 }
 

@@ -256,21 +256,22 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	pools := o.pools()
+	leases := o.leases(mgr, texts, steps)
+	steps.Leases = leases
 	activities := executor.NewExecutor(pools, turnWakes.Wake)
 	sessionActivities := executor.NewExecutor(pools, sessionWakes.Wake)
-	if err := errors.Join(mgr.Add(activities), mgr.Add(sessionActivities)); err != nil {
-		return fmt.Errorf("adding the executors: %w", err)
+	leases.Activities = executor.NewExecutor(pools, leases.Wakes.Wake)
+	if err := addAll(mgr, activities, sessionActivities, leases.Activities); err != nil {
+		return err
 	}
-	turns := fairshare.NewTurns(fairshare.TurnsOptions{
-		Active: int64(o.MaxActiveTurns), BegunPerNamespace: int64(o.MaxBegunTurns), Waited: shares.Waited(shares.ActiveTurns),
-	})
+	turns := o.turns()
 	servers := o.servers(mgr, texts, steps, serverWakes)
-	if err := o.register(mgr.GetClient(), turns, pools, servers, activities, sessionActivities); err != nil {
+	if err := o.register(mgr.GetClient(), turns, pools, servers, activities, sessionActivities, leases.Activities); err != nil {
 		return err
 	}
 	if o.Jumps != nil {
 		o.Jumps(enqueueAll(mgr.GetClient(), turnWakes, sessionWakes, modelWakes, serverWakes, agentWakes,
-			tasks.Wakes, schedules.Wakes, budgetWakes))
+			tasks.Wakes, schedules.Wakes, budgetWakes, leases.Wakes))
 	}
 	retracer, err := turn.AddRetracer(mgr, steps, o.Clock)
 	if err != nil {
@@ -299,6 +300,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		{"Job", func() error { return o.setUpJobs(mgr) }},
 		{"background task", func() error { return tasks.SetupWithManager(mgr) }},
 		{"Schedule", func() error { return schedules.SetupWithManager(mgr) }},
+		{"LeasedResource", func() error { return leases.SetupWithManager(mgr) }},
 		{"Budget", func() error { return o.setUpBudgets(mgr, steps, budgetWakes) }},
 		{"sub-agent", func() error { return o.setUpSubAgents(mgr, agentWakes) }},
 		{"ToolResult", func() error { return o.setUpToolResults(mgr) }},
@@ -375,6 +377,16 @@ func (o Options) background(
 	}
 }
 
+// addAll adds executors to the manager.
+func addAll(mgr ctrl.Manager, executors ...*executor.Executor) error {
+	for _, e := range executors {
+		if err := mgr.Add(e); err != nil {
+			return fmt.Errorf("adding the executors: %w", err)
+		}
+	}
+	return nil
+}
+
 // kind is the reconciler of a kind.
 type kind struct {
 	name  string
@@ -401,6 +413,13 @@ func (o Options) verifyPolicies(mgr ctrl.Manager, steps *step.Runner, turnWakes,
 		return fmt.Errorf("adding the policy verifier: %w", err)
 	}
 	return nil
+}
+
+// turns returns the places of active Turns.
+func (o Options) turns() *fairshare.Turns {
+	return fairshare.NewTurns(fairshare.TurnsOptions{
+		Active: int64(o.MaxActiveTurns), BegunPerNamespace: int64(o.MaxBegunTurns), Waited: shares.Waited(shares.ActiveTurns),
+	})
 }
 
 // pools returns the slots of model calls, with the memory of their conversations, and the slots of tool requests.

@@ -36,6 +36,8 @@ var managerRights = []string{
 	"capstan.dev/harnesses: get list watch",
 	"capstan.dev/harnesses/status: patch",
 	"capstan.dev/journalentries: create get",
+	"capstan.dev/leasedresources: create delete get list patch watch",
+	"capstan.dev/leasedresources/status: patch",
 	"capstan.dev/mcpservers: get list watch",
 	"capstan.dev/mcpservers/status: patch",
 	"capstan.dev/models: get list watch",

@@ -61,9 +61,10 @@ func (r right) requests(ctx context.Context, c client.Client) map[string]func() 
 			"agents": list(
 				&v1alpha1.AgentList{},
 			),
-			"budgets":        list(&v1alpha1.BudgetList{}),
-			"harnesses":      list(&v1alpha1.HarnessList{}),
-			"journalentries": list(&v1alpha1.JournalEntryList{}),
+			"budgets":         list(&v1alpha1.BudgetList{}),
+			"harnesses":       list(&v1alpha1.HarnessList{}),
+			"journalentries":  list(&v1alpha1.JournalEntryList{}),
+			"leasedresources": list(&v1alpha1.LeasedResourceList{}),
 			"models": list(
 				&v1alpha1.ModelList{},
 			),
@@ -155,7 +156,8 @@ var _ = Describe("The role", func() {
 
 	It("the cluster role view permits reading configuration, and no conversations", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-aggregate-to-view")
-		conversations := []string{"sessions", "turns", "toolresults", "journalentries", "records", "schedules"}
+		conversations := []string{"sessions", "turns", "toolresults", "journalentries", "leasedresources", "records",
+			"schedules"}
 		for kind, request := range reads.requests(ctx, user) {
 			By(kind)
 			if slices.Contains(conversations, kind) {

@@ -41,9 +41,11 @@ var _ = Describe("The columns of kubectl get", func() {
 		for _, column := range columns() {
 			empty[column] = true
 		}
+		leasing := newSandboxes(responds("done")).begin(ctx)
+		respond(ctx, leasing, "demo-1", "begin")
 		look := func() map[string]bool {
 			GinkgoHelper()
-			for _, column := range printed(ctx, namespace) {
+			for _, column := range append(printed(ctx, namespace), printed(ctx, leasing)...) {
 				delete(empty, column)
 			}
 			return empty

@@ -31,6 +31,17 @@ var managerSpecimens = []specimen{{kind: "JournalEntry", name: "entry", spec: `
   part: 1
   format: 2
   payload: {digest: d1, events: [{type: turn.started, data: {iteration: 1}}], claimed: {id: 1-0, holder: me}}
+`}, {kind: "LeasedResource", name: "lease", spec: `
+  desiredState: Active
+  provider: sandboxes.example.com
+  type: sandbox
+  externalID: sb-7f3a
+  duration: 1h0m0s
+  sessionRef: {name: demo, uid: 3f1c}
+  turn: demo-1
+  tool: start-sandbox
+  user: ann@example.org
+  cleanup: {toolRef: {name: delete-sandbox}, confinedTo: "https://sandboxes.example.com:443"}
 `}, {kind: "Record", name: "index", spec: `
   session: demo
   store: files

@@ -20,9 +20,9 @@ import (
 const maxDefinitionBytes = 200 << 10
 
 var _ = Describe("Definitions", func() {
-	It("cover the kinds that users write, the journal and Records", func() {
-		Expect(definitionsByKind()).To(HaveLen(len(userKinds) + 2))
-		for _, kind := range append([]string{"JournalEntry", "Record"}, userKinds...) {
+	It("cover the kinds that users write, and those that the manager writes", func() {
+		Expect(definitionsByKind()).To(HaveLen(len(userKinds) + 3))
+		for _, kind := range append([]string{"JournalEntry", "LeasedResource", "Record"}, userKinds...) {
 			Expect(definitionsByKind()).To(HaveKey(kind))
 		}
 	})

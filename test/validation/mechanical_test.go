@@ -157,7 +157,7 @@ func text(c constraint, length int) string {
 	case strings.HasSuffix(c.path, "imeout") || strings.HasSuffix(c.path, "latency") || strings.HasSuffix(c.path, "TTL"),
 		strings.HasPrefix(c.path, "spec.timeouts."):
 		return strings.Repeat("0", length-2) + "5s"
-	case c.path == "spec.refreshInterval", c.path == "spec.probe.interval":
+	case c.path == "spec.refreshInterval", c.path == "spec.probe.interval", c.path == "spec.lease.duration":
 		return strings.Repeat("0", length-2) + "5m"
 	case c.path == "spec.schedule":
 		return "0 9 * * " + strings.Repeat("1", length-len("0 9 * * "))
@@ -187,7 +187,8 @@ func text(c constraint, length int) string {
 		return strings.Repeat("0", length)
 	case strings.HasSuffix(c.path, "locale"):
 		return ("de" + strings.Repeat("-12345678", length))[:length]
-	case strings.HasSuffix(c.path, "serviceRef.path"), strings.HasSuffix(c.path, "secretArguments[]"):
+	case strings.HasSuffix(c.path, "serviceRef.path"), strings.HasSuffix(c.path, "secretArguments[]"),
+		strings.HasSuffix(c.path, "externalIDPath"):
 		return "/" + strings.Repeat("x", length-len("/"))
 	case strings.HasSuffix(c.path, "imageRef.id"):
 		return "img-" + strings.Repeat("0", length-len("img-"))

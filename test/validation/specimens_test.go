@@ -367,6 +367,21 @@ var commonSpecimens = []specimen{
     maxIterations: 20
     timeout: 10m0s
 `},
+	{kind: "Tool", name: "lease", spec: `
+  description: Starts a sandbox.
+  sideEffect: Idempotent
+  lease:
+    provider: sandboxes.example.com
+    type: sandbox
+    externalIDFrom: Result
+    externalIDPath: /data/0/id
+    duration: 1h30m0s
+    cleanup: {toolRef: {name: delete-sandbox}}
+  http:
+    url: https://api.example.org/v1/sandboxes
+    method: POST
+    timeout: 30s
+`},
 	{kind: "Tool", name: "http", spec: `
   description: Returns the forecast.
   sideEffect: Pure

@@ -111,7 +111,7 @@ var _ = Describe("Stored objects", func() {
 				Expect(shown).NotTo(MatchRegexp(`\b(1970|0001)-|\b5\dy`), s.kind)
 			}
 		}
-		Expect(kinds).To(HaveLen(len(definitionsByKind()) - 2))
+		Expect(kinds).To(HaveLen(len(definitionsByKind()) - 3))
 	})
 
 	It("keep JSON as it was written", func(ctx context.Context) {

@@ -40,7 +40,7 @@ var casesByKind = map[string][]ruleCase{
 	"Model":      slices.Concat(modelCases, modelEndpointCases, parameterCases, priceCases, simulationCases),
 	"Schedule":   scheduleCases(),
 	"Session":    slices.Concat(sessionCases, blueprintSessionCases, originCases(), scheduleOriginCases()),
-	"Tool": slices.Concat(toolCases, jobCases, httpCases, httpEndpointCases, paymentCases, agentToolCases,
+	"Tool": slices.Concat(toolCases, jobCases, httpCases, httpEndpointCases, paymentCases, agentToolCases, leaseCases,
 		blueprintReferenceCases("agent.", "client: null, agent: {", "}")),
 	"ToolResult": toolResultCases,
 	"Turn":       slices.Concat(turnCases, messageCases, originCases(), taskOriginCases(), scheduleOriginCases()),

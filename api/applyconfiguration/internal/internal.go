@@ -1193,6 +1193,116 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.types.UID
 - name: com.github.capstan-dev.capstan.api.v1alpha1.LabelValue
   scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.LeaseCleanup
+  map:
+    fields:
+    - name: confinedTo
+      type:
+        scalar: string
+    - name: toolRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
+- name: com.github.capstan-dev.capstan.api.v1alpha1.LeaseDesiredState
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.LeaseIDSource
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.LeaseState
+  scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.LeasedResource
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LeasedResourceSpec
+    - name: status
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LeasedResourceStatus
+      default:
+        observedGeneration: -1
+- name: com.github.capstan-dev.capstan.api.v1alpha1.LeasedResourceSpec
+  map:
+    fields:
+    - name: cleanup
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LeaseCleanup
+    - name: desiredState
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LeaseDesiredState
+      default: Active
+    - name: duration
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: externalID
+      type:
+        scalar: string
+    - name: provider
+      type:
+        scalar: string
+    - name: sessionRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ObjectIdentity
+    - name: tool
+      type:
+        scalar: string
+    - name: turn
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+    - name: user
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.LeasedResourceStatus
+  map:
+    fields:
+    - name: claimExpiresAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: cleanupAttempts
+      type:
+        scalar: numeric
+    - name: cleanupFailures
+      type:
+        scalar: numeric
+    - name: cleanupStartedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: expiresAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: finishedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: lastError
+      type:
+        scalar: string
+    - name: lastUsedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: observedGeneration
+      type:
+        scalar: numeric
+    - name: state
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LeaseState
 - name: com.github.capstan-dev.capstan.api.v1alpha1.Lifecycle
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
@@ -2465,6 +2575,34 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: url
       type:
         scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ToolLease
+  map:
+    fields:
+    - name: cleanup
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolLeaseCleanup
+    - name: duration
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: externalIDFrom
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LeaseIDSource
+      default: Result
+    - name: externalIDPath
+      type:
+        scalar: string
+    - name: provider
+      type:
+        scalar: string
+    - name: type
+      type:
+        scalar: string
+- name: com.github.capstan-dev.capstan.api.v1alpha1.ToolLeaseCleanup
+  map:
+    fields:
+    - name: toolRef
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.LocalReference
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolPolicy
   scalar: string
 - name: com.github.capstan-dev.capstan.api.v1alpha1.ToolResult
@@ -2592,6 +2730,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: job
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.JobTool
+    - name: lease
+      type:
+        namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolLease
     - name: policy
       type:
         namedType: com.github.capstan-dev.capstan.api.v1alpha1.ToolPolicy

@@ -49,6 +49,9 @@ func (n NetworkAccess) narrow(lower v1alpha1.NetworkAccess) NetworkAccess {
 	return next
 }
 
+// InForce reports whether a layer has set a list.
+func (n NetworkAccess) InForce() bool { return n.inForce }
+
 // Permits reports whether a request may go to a URL. A URL without a host matches no list: it is permitted unless an
 // allowed list exists.
 func (n NetworkAccess) Permits(u *url.URL) bool {

@@ -20,6 +20,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/lease"
 	"github.com/capstan-dev/capstan/internal/runtime/live"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
@@ -68,6 +69,8 @@ type Runner struct {
 	Titles title.Host
 	// Sessions reads those that share their memory; nil where none does.
 	Sessions memory.Host
+	// Leases keeps the leases on what tools create; nil where none are kept.
+	Leases lease.Host
 	// Payments pays for the calls of HTTP tools; nil where payments are disabled.
 	Payments payment.Authority
 	// Account is the user name of the process at the API server, for instructions in messages. Default: the account of a
@@ -312,6 +315,9 @@ func (run *Runner) attempt(
 	}
 	began := run.Clock()
 	outcome, defect = w.Do(ctx)
+	if errors.Is(defect, executor.ErrAgain) {
+		return tool.Outcome{}, nil, defect
+	}
 	if errors.Is(defect, executor.ErrContinues) {
 		return tool.Outcome{}, nil, fmt.Errorf("%w: %w", defect, ctx.Err())
 	}

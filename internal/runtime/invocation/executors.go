@@ -41,6 +41,7 @@ func (run *Runner) process() executor.Process {
 		Payments:    run.Payments,
 		Titles:      run.Titles,
 		Sessions:    run.Sessions,
+		Leases:      run.Leases,
 		Databases:   run.Databases,
 	}
 }

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -55,7 +56,7 @@ var full = fmt.Sprintf(
 // the oldest of those that are not active. The error has a *record.ExplainedError for a resource that cannot be
 // registered.
 func (r *Registry) Register(ctx context.Context, cause record.Cause, draft Draft) (*Changed, error) {
-	if err := draft.check(); err != nil {
+	if err := cmp.Or(checkOwn(draft.ID), draft.check()); err != nil {
 		return nil, err
 	}
 	changed := &Changed{}
@@ -70,6 +71,35 @@ func (r *Registry) Register(ctx context.Context, cause record.Cause, draft Draft
 		return nil, err
 	}
 	return changed, nil
+}
+
+// RegisterLease registers the resource of a lease, or updates it. It writes nothing if nothing has changed. A registry
+// that is full of active resources has no entry for it.
+func (r *Registry) RegisterLease(ctx context.Context, draft Draft) error {
+	if err := draft.check(); err != nil {
+		return err
+	}
+	_, err := r.store.Update(ctx, r.scope, record.Cause{},
+		func(ctx context.Context, x *record.Index) (*record.Operation, error) {
+			o, created, err := register(x, draft)
+			var full *record.ExplainedError
+			if errors.As(err, &full) {
+				return nil, nil
+			}
+			if err != nil || created {
+				return o, err
+			}
+			item, _ := x.Find(prefix + draft.ID)
+			value, err := r.store.Load(ctx, r.scope, item)
+			if err != nil || bytes.Equal(value, o.Put[0].Value) {
+				return nil, err
+			}
+			return o, nil
+		})
+	if err != nil {
+		return fmt.Errorf("registering resource %s: %w", draft.ID, err)
+	}
+	return nil
 }
 
 // register returns the operation that registers a resource, and whether it is a new one.
@@ -105,7 +135,7 @@ func register(x *record.Index, draft Draft) (o *record.Operation, created bool, 
 func (r *Registry) UpdateStatus(
 	ctx context.Context, cause record.Cause, id string, status Status,
 ) (*Changed, error) {
-	if err := checkText("id", id, MaxIDBytes); err != nil {
+	if err := checkOwn(id); err != nil {
 		return nil, err
 	}
 	changed := &Changed{}
@@ -198,7 +228,7 @@ type deregistered struct {
 
 // Deregister removes a resource from the registry, and reports whether it was there.
 func (r *Registry) Deregister(ctx context.Context, cause record.Cause, id string) (bool, error) {
-	if err := checkText("id", id, MaxIDBytes); err != nil {
+	if err := checkOwn(id); err != nil {
 		return false, err
 	}
 	result := &deregistered{}

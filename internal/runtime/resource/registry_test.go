@@ -247,3 +247,40 @@ func TestASessionHasItsOwnResources(t *testing.T) {
 		}
 	}
 }
+
+// Rules: RES-01.
+func TestModelsDoNotChangeTheEntriesOfLeases(t *testing.T) {
+	d := newDesk(t)
+	r := Of(d.store, demo)
+	lease := Draft{ID: LeasePrefix + "1", Kind: "vm", Metadata: map[string]string{"provider": "a"}}
+	for range 2 {
+		if err := r.RegisterLease(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, err := d.store.List(t.Context(), ScopeOf(demo))
+	if err != nil || x.Revision != 1 {
+		t.Errorf("the registry has revision %d, %v: the same entry was written again", x.Revision, err)
+	}
+	_, register := r.Register(t.Context(), d.next(), lease)
+	_, update := r.UpdateStatus(t.Context(), d.next(), lease.ID, Released)
+	_, deregister := r.Deregister(t.Context(), d.next(), lease.ID)
+	for _, err := range []error{register, update, deregister} {
+		if !strings.Contains(explained(err), "belongs to a lease") {
+			t.Errorf("a change of the entry of a lease: %v", err)
+		}
+	}
+	lease.Status = Released
+	if err := r.RegisterLease(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.listed(r, Filter{}); got != "lease-1:vm:released" {
+		t.Errorf("the registry has %s", got)
+	}
+	for n := range MaxResources {
+		d.register(r, Draft{ID: fmt.Sprint(n), Kind: "vm"})
+	}
+	if err := r.RegisterLease(t.Context(), Draft{ID: LeasePrefix + "2", Kind: "vm"}); err != nil {
+		t.Errorf("a lease in a full registry: %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package resource
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -21,6 +22,9 @@ const (
 	MaxMetadataBytes    = 1 << 10
 	// MaxResources is the maximum number of entries of a Session.
 	MaxResources = 128
+
+	// LeasePrefix begins the ids of the resources that the manager registers for leases. No other id begins with it.
+	LeasePrefix = "lease-"
 )
 
 // Status is the status of a resource.
@@ -83,6 +87,15 @@ type entry struct {
 	Kind     string            `json:"kind"`
 	Status   string            `json:"status"`
 	Metadata map[string]string `json:"metadata,omitempty"`
+}
+
+// checkOwn returns why a model cannot change the entry of an id; nil if it can.
+func checkOwn(id string) error {
+	if strings.HasPrefix(id, LeasePrefix) {
+		return record.Explainf("%.64q belongs to a lease, and its entry follows from that. An id of your own cannot begin "+
+			"with %s.", id, LeasePrefix)
+	}
+	return checkText("id", id, MaxIDBytes)
 }
 
 // check returns why a resource cannot be registered; nil if it can.

@@ -41,6 +41,8 @@ type Outcome struct {
 	Asked *Input
 	// Payment that was made for the call; nil for none.
 	Payment *event.Payment
+	// Status is that of the HTTP response which has ended the call; 0 for none.
+	Status int
 	// ExitCode is that of a command which has ended by itself with another one than 0.
 	ExitCode int32
 	// Retryable reports whether the call may be started again under a new attempt. It is never set for AtMostOnce.

@@ -39,6 +39,9 @@ type ToolSpecApplyConfiguration struct {
 	// namespace, 1 to 100,000. A call above it does not run: the model reads when to repeat it. The manager keeps the
 	// count in memory, so that a new one begins with none. Default: no limit.
 	CallsPerMinute *int32 `json:"callsPerMinute,omitempty"`
+	// lease makes the manager keep a lease on what the calls of an HTTP tool create outside of the cluster, and clean it
+	// up when it is not used any more.
+	Lease *ToolLeaseApplyConfiguration `json:"lease,omitempty"`
 	// job runs the tool as a Job.
 	Job *JobToolApplyConfiguration `json:"job,omitempty"`
 	// http runs the tool as an HTTP request that the manager sends.
@@ -127,6 +130,14 @@ func (b *ToolSpecApplyConfiguration) WithConcurrencyClass(value string) *ToolSpe
 // If called multiple times, the CallsPerMinute field is set to the value of the last call.
 func (b *ToolSpecApplyConfiguration) WithCallsPerMinute(value int32) *ToolSpecApplyConfiguration {
 	b.CallsPerMinute = &value
+	return b
+}
+
+// WithLease sets the Lease field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Lease field is set to the value of the last call.
+func (b *ToolSpecApplyConfiguration) WithLease(value *ToolLeaseApplyConfiguration) *ToolSpecApplyConfiguration {
+	b.Lease = value
 	return b
 }
 

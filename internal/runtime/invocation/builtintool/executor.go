@@ -6,6 +6,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
+	"github.com/capstan-dev/capstan/internal/runtime/lease"
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/resource"
@@ -53,6 +54,12 @@ func servicesOf(p executor.Process, c executor.Call) builtin.Services {
 		s.Schedules = schedule.Own{
 			Host: p.Schedules, Key: c.Cause.Key, SubmittedBy: c.User,
 			Owner: schedule.Owner{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID},
+		}
+	}
+	if p.Leases != nil {
+		s.Leases = lease.Own{
+			Host:  p.Leases,
+			Owner: lease.Owner{Namespace: c.Session.Namespace, Name: c.Session.Name, UID: c.Session.UID},
 		}
 	}
 	if p.Titles != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
 	"github.com/capstan-dev/capstan/internal/runtime/identity"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
+	"github.com/capstan-dev/capstan/internal/runtime/lease"
 	"github.com/capstan-dev/capstan/internal/runtime/mcp"
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/payment"
@@ -77,6 +78,8 @@ type Process struct {
 	Titles title.Host
 	// Sessions reads those that share their memory; nil where none does.
 	Sessions memory.Host
+	// Leases keeps the leases on what tools create; nil where none are kept.
+	Leases lease.Host
 	// Payments pays for the calls of HTTP tools; nil where payments are disabled.
 	Payments payment.Authority
 	// Account is the user name of the process at the API server, for instructions in messages.
@@ -118,6 +121,8 @@ type Call struct {
 	HideSecrets bool
 	// Network is the list of destinations that the call may reach.
 	Network config.NetworkAccess
+	// Confined reports whether no redirect of the request may lead to another host, port or scheme.
+	Confined bool
 	// Files are those of the Session; nil where no process stores any.
 	Files *sessionfs.FS
 	// Asks reports whether the tool may ask the user for input, or for a connection: a client may answer.
@@ -152,6 +157,9 @@ var ErrCallEnded = errors.New("the call is not awaited any more")
 
 // ErrContinues is the defect of a call without an outcome: its task continues at the server.
 var ErrContinues = errors.New("the task of the call continues at the server")
+
+// ErrAgain is the defect of a call without an outcome that may run twice, and has to: not all of its effect is recorded.
+var ErrAgain = errors.New("the call has to be carried out again")
 
 // Work is how a call is carried out, once it may start.
 type Work struct {

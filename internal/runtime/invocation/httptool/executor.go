@@ -51,7 +51,7 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		Tool:        spec,
 		Arguments:   filled.Arguments,
 		Hidden:      filled.Hidden,
-		Confined:    filled.Carries,
+		Confined:    filled.Carries || c.Confined,
 		TraceParent: c.TraceParent,
 		Secrets:     secrets,
 		Namespace:   c.Session.Namespace,
@@ -60,9 +60,13 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 		KeepsOutput: c.KeepsOutput,
 	})
 	if refused == nil && spec.HTTP.Payment != nil && p.Payments != nil {
-		return pay(ctx, p, c, spec.HTTP.Payment, request, filled.Hidden)
+		paid, err := pay(ctx, p, c, spec.HTTP.Payment, request, filled.Hidden)
+		if err != nil {
+			return paid, err
+		}
+		return leased(ctx, p, c, spec, paid)
 	}
-	return executor.Work{
+	return leased(ctx, p, c, spec, executor.Work{
 		Refused:   refused,
 		Abandoned: httpcall.Abandoned(),
 		Do: func(ctx context.Context) (tool.Outcome, error) {
@@ -77,7 +81,7 @@ func (Executor) Prepare(ctx context.Context, p executor.Process, c executor.Call
 			}
 			return httpcall.Ended(c.Call, request, response, err, filled.Hidden...), nil
 		},
-	}, nil
+	})
 }
 
 // MissingSecret implements executor.SecretUser.

@@ -249,7 +249,7 @@ func TestEveryBuiltinToolCanBeOffered(t *testing.T) {
 				"write_file", "edit_file", "create_directory", "delete_file", "web_fetch", "spawn_background",
 				"cancel_background_task", "set_value", "delete_value", "delete_secret", "set_session_title",
 				"create_memory", "forget_memory", "view_image", "delete_image",
-				"register_resource", "update_resource", "deregister_resource",
+				"register_resource", "update_resource", "deregister_resource", "release_resource",
 				"cancel_background_task", "create_schedule", "cancel_schedule",
 				"cancel_background_task", "sql_execute", "sql_create_database", "sql_delete_database",
 			}, d.Name) {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/background"
 	"github.com/capstan-dev/capstan/internal/runtime/egress"
+	"github.com/capstan-dev/capstan/internal/runtime/lease"
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/resource"
@@ -29,6 +31,8 @@ type Services struct {
 	Files Files
 	// Images are those of the Session.
 	Images Images
+	// Leases are those on what the Session has created outside of the cluster.
+	Leases Leases
 	// Memories are those of the Session.
 	Memories Memories
 	// SharedMemories returns those of the Session that a configuration names, or the own ones if it shares them.
@@ -82,6 +86,12 @@ type Images interface {
 	Stat(ctx context.Context, id string) (*sessionimage.Info, error)
 	Create(ctx context.Context, cause record.Cause, draft sessionimage.Draft) (*sessionimage.Info, error)
 	Delete(ctx context.Context, cause record.Cause, id string) (existed bool, err error)
+}
+
+// Leases are what tools use of the leases of a Session (LEASE-02).
+type Leases interface {
+	// Release returns the state of the resource; empty if the Session has no lease on it.
+	Release(ctx context.Context, resource lease.Identity) (v1alpha1.LeaseState, error)
 }
 
 // Memories are what tools use of the memories of a Session (SVC-03).

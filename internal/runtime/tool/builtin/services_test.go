@@ -54,6 +54,9 @@ func TestAMissingServiceIsNamed(t *testing.T) {
 			if strings.Contains(tool.Name, "_secret") {
 				service = "secrets"
 			}
+			if tool.Name == "release_resource" {
+				service = "leases"
+			}
 			if want := "This session has no " + service + "."; outcome.Error != want ||
 				outcome.Reason != v1alpha1.ToolCallReasonToolError {
 				t.Errorf("%s ends with %+v, want %s", tool.Name, outcome, want)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/lease"
 	"github.com/capstan-dev/capstan/internal/runtime/resource"
 )
 
@@ -97,6 +98,25 @@ var sessionResources = Capability{
 			ConcurrencyClass: resourceClass,
 			Run:              withResources(deregisterResource),
 		},
+		{
+			Name: "release_resource",
+			Description: "Cleans up a resource that a tool has created for this session, because it is not needed any more: it " +
+				"is deleted soon. The resource must have been listed with an id that begins with lease-; its provider, type and " +
+				"external_id are in its metadata.",
+			SideEffect: v1alpha1.SideEffectIdempotent,
+			InputSchema: `{
+  "type": "object",
+  "required": ["provider", "type", "external_id"],
+  "properties": {
+    "provider": {"type": "string", "minLength": 1, "maxLength": 63},
+    "type": {"type": "string", "minLength": 1, "maxLength": 63},
+    "external_id": {"type": "string", "minLength": 1, "maxLength": 256}
+  },
+  "additionalProperties": false
+}`,
+			ConcurrencyClass: resourceClass,
+			Run:              using("leases", func(s Services) Leases { return s.Leases }, releaseResource),
+		},
 	},
 }
 
@@ -143,6 +163,21 @@ func listResources(ctx context.Context, _ Call, resources Resources, a resourceA
 func deregisterResource(ctx context.Context, call Call, resources Resources, a resourceArguments) (any, error) {
 	existed, err := resources.Deregister(ctx, call.Cause, a.ID)
 	return map[string]bool{"existed": existed}, err
+}
+
+// releaseArguments are the arguments of release_resource.
+type releaseArguments struct {
+	Provider   string
+	Type       string
+	ExternalID string `json:"external_id"`
+}
+
+func releaseResource(ctx context.Context, _ Call, leases Leases, a releaseArguments) (any, error) {
+	state, err := leases.Release(ctx, lease.Identity{Provider: a.Provider, Type: a.Type, ExternalID: a.ExternalID})
+	if err == nil && state == "" {
+		return nil, Errorf("This session has no lease on a %s %.64q of %s.", a.Type, a.ExternalID, a.Provider)
+	}
+	return map[string]string{"state": string(state)}, err
 }
 
 func unknownResource(id string) error { return Errorf("The resource %q is not registered.", id) }

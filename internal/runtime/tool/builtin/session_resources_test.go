@@ -1,9 +1,12 @@
 package builtin
 
 import (
+	"context"
 	"regexp"
 	"testing"
 
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/lease"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/resource"
@@ -42,6 +45,35 @@ func TestTheToolsForResources(t *testing.T) {
 		}
 		if got != test.want {
 			t.Errorf("%s %s returns %s, want %s", test.tool, test.arguments, got, test.want)
+		}
+	}
+}
+
+// leasing has one lease.
+type leasing lease.Identity
+
+// Release implements Leases.
+func (l leasing) Release(_ context.Context, of lease.Identity) (v1alpha1.LeaseState, error) {
+	if of != lease.Identity(l) {
+		return "", nil
+	}
+	return v1alpha1.LeaseStateCleaning, nil
+}
+
+// Rules: LEASE-02.
+func TestALeaseIsReleasedByItsResource(t *testing.T) {
+	services := Services{Leases: leasing{Provider: "p", Type: "vm", ExternalID: "1"}}
+	for arguments, want := range map[string]string{
+		`{"provider": "p", "type": "vm", "external_id": "1"}`: `{"state":"Cleaning"}`,
+		`{"provider": "p", "type": "vm", "external_id": "2"}`: `This session has no lease on a vm "2" of p.`,
+	} {
+		outcome := call(t, services, record.Cause{}, "session_resources", "release_resource", arguments)
+		got := outcome.Error
+		if outcome.Result != nil {
+			got = *outcome.Result
+		}
+		if got != want {
+			t.Errorf("%s returns %s, want %s", arguments, got, want)
 		}
 	}
 }

@@ -17,6 +17,8 @@ type carriedOut struct {
 	Policy     v1alpha1.ToolPolicy `json:"policy"`
 	// Scalars are the arguments that reach the tool as environment variables, or as parameters of a URL.
 	Scalars []string `json:"scalars,omitempty"`
+	// Lease is kept on what the calls create.
+	Lease *v1alpha1.ToolLease `json:"lease,omitempty"`
 }
 
 // digestDigits is the length of a Tool's digest: 160 bits of its SHA-256, because status must have room for 64 of them.
@@ -30,7 +32,9 @@ func Digest(spec *v1alpha1.ToolSpec) string {
 	if digest, ok := recordedDigest(spec); ok {
 		return digest
 	}
-	of := carriedOut{SideEffect: spec.SideEffect, Policy: spec.Policy, Scalars: ScalarNames(spec.InputSchema)}
+	of := carriedOut{
+		SideEffect: spec.SideEffect, Policy: spec.Policy, Scalars: ScalarNames(spec.InputSchema), Lease: spec.Lease,
+	}
 	if of.SideEffect == "" {
 		of.SideEffect = v1alpha1.SideEffectAtMostOnce
 	}

@@ -40,15 +40,24 @@ func Ended(
 			State: v1alpha1.ToolCallStateSucceeded, Reason: v1alpha1.ToolCallReasonCompleted, Result: &text, Output: output,
 		})
 	}
+	return failedStatus(answer, body)
+}
+
+// failedStatus is the outcome of a response that reports an error.
+func failedStatus(answer *egress.Response, body []byte) tool.Outcome {
 	status := fmt.Sprintf("The server responded with status %d", answer.Status)
 	if words := http.StatusText(answer.Status); words != "" {
 		status += " (" + words + ")"
 	}
 	if len(body) == 0 {
-		return tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonHTTPStatus, status+" and an empty body."))
+		status += " and an empty body."
+	} else {
+		start := result.Head(strings.ToValidUTF8(string(body), string(utf8.RuneError)), tool.MaxErrorBodyBytes)
+		status += ". The start of the response:\n" + start
 	}
-	start := result.Head(strings.ToValidUTF8(string(body), string(utf8.RuneError)), tool.MaxErrorBodyBytes)
-	return tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonHTTPStatus, status+". The start of the response:\n"+start))
+	outcome := tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonHTTPStatus, status))
+	outcome.Status = answer.Status
+	return outcome
 }
 
 // answerText is the result, cut where it is too long, and what it is the start of.

@@ -1,0 +1,199 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/lease"
+)
+
+// maxWrites is how often a write is repeated that another write has preceded.
+const maxWrites = 20
+
+var _ lease.Host = (*Reconciler)(nil)
+
+// Cleaner implements lease.Host. Calls of several Sessions that are prepared at the same time may exceed the bound of
+// the namespace by their number.
+func (r *Reconciler) Cleaner(ctx context.Context, of lease.Owner, name, user string) (*v1alpha1.Tool, error) {
+	found, err := r.tool(ctx, of.Namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, lease.Refusef("the Tool %s, which would clean up what it creates, does not exist", name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading Tool %s: %w", name, err)
+	}
+	if why := lease.CheckCleaner(&found.Spec, user); why != "" {
+		return nil, lease.Refusef("the Tool %s cannot clean up what it creates: %s", name, why)
+	}
+	var list v1alpha1.LeasedResourceList
+	if err := r.Client.List(ctx, &list, client.InNamespace(of.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing LeasedResources: %w", err)
+	}
+	all, own := 0, 0
+	for i := range list.Items {
+		if lease.Finished(&list.Items[i]) {
+			continue
+		}
+		all++
+		if list.Items[i].Spec.SessionRef.UID == of.UID {
+			own++
+		}
+	}
+	switch {
+	case own >= lease.MaxPerSession:
+		return nil, lease.Refusef("this session has %d resources that are not cleaned up, and no more are permitted. Release "+
+			"some", own)
+	case all >= lease.MaxPerNamespace:
+		return nil, lease.Refusef("the namespace has %d resources that are not cleaned up, and no more are permitted", all)
+	}
+	return found, nil
+}
+
+// Keep implements lease.Host.
+func (r *Reconciler) Keep(ctx context.Context, request lease.Request) error {
+	for range maxWrites {
+		l, err := r.live(ctx, request.Owner.Namespace, request.Identity)
+		switch {
+		case err != nil:
+			return err
+		case l == nil:
+			err = r.create(ctx, request)
+		case lease.Finished(l):
+			// It describes what was cleaned up. The resource is another one, with the same id.
+			err = errors.Join(dropFinalizer(ctx, r.Client, l), r.Client.Delete(ctx, l, client.Preconditions{UID: &l.UID}))
+			if client.IgnoreNotFound(err) == nil || apierrors.IsConflict(err) {
+				continue
+			}
+		default:
+			err = r.use(ctx, l, request.Duration)
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return errors.New("keeping a lease: it was changed at each of several writes")
+}
+
+// create creates the lease of a resource.
+func (r *Reconciler) create(ctx context.Context, request lease.Request) error {
+	of := request.Identity
+	l := &v1alpha1.LeasedResource{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: request.Owner.Namespace, Name: lease.Name(request.Owner.Namespace, of),
+			Labels: map[string]string{
+				v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan, v1alpha1.LabelSessionUID: string(request.Owner.UID),
+			},
+			Finalizers: []string{v1alpha1.FinalizerLease},
+		},
+		Spec: v1alpha1.LeasedResourceSpec{
+			DesiredState: v1alpha1.LeaseDesiredStateActive,
+			Provider:     of.Provider, Type: of.Type, ExternalID: of.ExternalID,
+			Duration:   metav1.Duration{Duration: request.Duration},
+			SessionRef: v1alpha1.ObjectIdentity{Name: request.Owner.Name, UID: request.Owner.UID},
+			Turn:       request.Turn, Tool: request.Tool, User: request.User, Cleanup: request.Cleanup,
+		},
+	}
+	err := r.Client.Create(ctx, l)
+	switch {
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return lease.Refusef("the namespace is being deleted")
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		return lease.Refusef("the cluster refuses the lease. A quota of the namespace may be used up")
+	default:
+		return err
+	}
+}
+
+// use extends the lease of a resource that is not cleaned up. A clean-up that runs has no effect on it any more.
+func (r *Reconciler) use(ctx context.Context, l *v1alpha1.LeasedResource, duration time.Duration) error {
+	if !l.DeletionTimestamp.IsZero() {
+		return lease.Refusef("its lease is being deleted, and what it has created is cleaned up")
+	}
+	switch l.Spec.DesiredState {
+	case v1alpha1.LeaseDesiredStateAbandoned:
+		return lease.Refusef("its lease is abandoned")
+	case v1alpha1.LeaseDesiredStateReleased:
+		if err := r.desire(ctx, l, v1alpha1.LeaseDesiredStateActive); err != nil {
+			return err
+		}
+	}
+	next := l.DeepCopy()
+	next.Status = lease.Use(l, duration, r.Clock())
+	setConditions(next, r.Clock())
+	_, err := status.Patch(ctx, r.Client, l, next)
+	return err
+}
+
+// desire sets the desired state of a lease. l is then the object as it was written.
+func (r *Reconciler) desire(
+	ctx context.Context, l *v1alpha1.LeasedResource, state v1alpha1.LeaseDesiredState,
+) error {
+	base := l.DeepCopy()
+	l.Spec.DesiredState = state
+	return r.Client.Patch(ctx, l, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+}
+
+// Extend implements lease.Host.
+func (r *Reconciler) Extend(
+	ctx context.Context, of lease.Owner, resource lease.Identity, duration time.Duration,
+) (bool, error) {
+	for range maxWrites {
+		l, err := r.live(ctx, of.Namespace, resource)
+		if err != nil || l == nil || lease.Finished(l) || l.Spec.SessionRef.UID != of.UID {
+			return false, err
+		}
+		if err = r.use(ctx, l, duration); !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return err == nil, err
+		}
+	}
+	return false, errors.New("extending a lease: it was changed at each of several writes")
+}
+
+// Release implements lease.Host.
+func (r *Reconciler) Release(
+	ctx context.Context, of lease.Owner, resource lease.Identity,
+) (v1alpha1.LeaseState, error) {
+	for range maxWrites {
+		l, err := r.live(ctx, of.Namespace, resource)
+		if err != nil || l == nil || l.Spec.SessionRef.UID != of.UID {
+			return "", err
+		}
+		if lease.Finished(l) || l.Spec.DesiredState != v1alpha1.LeaseDesiredStateActive {
+			return l.Status.State, nil
+		}
+		err = r.desire(ctx, l, v1alpha1.LeaseDesiredStateReleased)
+		if err == nil {
+			return v1alpha1.LeaseStateCleaning, nil
+		}
+		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return "", fmt.Errorf("releasing LeasedResource %s: %w", l.Name, err)
+		}
+	}
+	return "", errors.New("releasing a lease: it was changed at each of several writes")
+}
+
+// live returns the lease of a resource, past the cache; nil for none.
+func (r *Reconciler) live(
+	ctx context.Context, namespace string, of lease.Identity,
+) (*v1alpha1.LeasedResource, error) {
+	l := &v1alpha1.LeasedResource{}
+	name := lease.Name(namespace, of)
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, l)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading LeasedResource %s past the cache: %w", name, err)
+	}
+	return l, nil
+}

@@ -1,0 +1,175 @@
+package lease
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/resource"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+)
+
+const (
+	// MaxPerSession is the number of resources of a Session that are not cleaned up, and MaxPerNamespace that of a
+	// namespace.
+	MaxPerSession   = 32
+	MaxPerNamespace = 1000
+	// MaxIDBytes is the maximum length of an id at a provider.
+	MaxIDBytes = 256
+
+	// nameDigits is the number of hexadecimal digits in a name.
+	nameDigits = 20
+)
+
+// Owner is the Session whose calls use resources.
+type Owner struct {
+	Namespace, Name string
+	UID             types.UID
+}
+
+// Identity is that of a resource in its namespace.
+type Identity struct {
+	Provider, Type, ExternalID string
+}
+
+// Name returns the name of the LeasedResource of a resource. It is a hash: a repeated call has the same (LEASE-01).
+func Name(namespace string, of Identity) string {
+	return resource.LeasePrefix + tool.Hash("lease", namespace, of.Provider, of.Type, of.ExternalID)[:nameDigits]
+}
+
+// Request is the use of a resource by a call.
+type Request struct {
+	Owner    Owner
+	Identity Identity
+	// Duration of the lease from now on.
+	Duration time.Duration
+	// Turn and Tool of the call, and User who has submitted the Turn; empty if that is not known.
+	Turn, Tool, User string
+	// Cleanup of the resource.
+	Cleanup v1alpha1.LeaseCleanup
+}
+
+// Host keeps leases.
+type Host interface {
+	// Cleaner returns the Tool by which a resource would be cleaned up, as the user of a Turn, if a call of a Session may
+	// create one. The error is a *RefusedError if it may not.
+	Cleaner(ctx context.Context, of Owner, tool, user string) (*v1alpha1.Tool, error)
+	// Keep creates the lease of a resource, or extends it (LEASE-01). The error is a *RefusedError if it cannot be kept.
+	Keep(ctx context.Context, r Request) error
+	// Extend extends the lease of a resource that its Session has created, and reports whether there is one.
+	Extend(ctx context.Context, of Owner, resource Identity, duration time.Duration) (bool, error)
+	// Release requests that a resource is cleaned up now, and returns its state; empty if the Session has no lease on it
+	// (LEASE-02).
+	Release(ctx context.Context, of Owner, resource Identity) (v1alpha1.LeaseState, error)
+}
+
+// Own are the leases of one Session.
+type Own struct {
+	Host  Host
+	Owner Owner
+}
+
+// Release requests that a resource is cleaned up now, and returns its state; empty if the Session has no lease on it.
+func (o Own) Release(ctx context.Context, resource Identity) (v1alpha1.LeaseState, error) {
+	return o.Host.Release(ctx, o.Owner, resource)
+}
+
+// RefusedError is why a lease cannot be kept. Its text is for the model.
+type RefusedError struct{ text string }
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.text }
+
+// Refusef returns a *RefusedError.
+func Refusef(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
+
+// CheckCleaner returns why a Tool cannot clean resources up as a user, who may be unknown; empty if it can.
+func CheckCleaner(spec *v1alpha1.ToolSpec, user string) string {
+	switch {
+	case spec.HTTP == nil:
+		return "it is not an HTTP tool"
+	case spec.Policy == v1alpha1.ToolPolicyRequiresApproval:
+		return "its calls require approval"
+	case spec.HTTP.Payment != nil:
+		return "its calls are paid for"
+	case len(spec.HTTP.SecretArguments) > 0:
+		return "it has secretArguments"
+	case spec.Lease != nil:
+		return "it has a lease itself"
+	}
+	for _, header := range spec.HTTP.Headers {
+		if header.Connection != nil && header.SecretKeyRef == nil && user == "" {
+			return "it needs the connection of one user, and the user of the Turn is not known"
+		}
+	}
+	return ""
+}
+
+// Arguments are those of the call that cleans a resource up.
+func Arguments(of Identity) string {
+	raw, err := json.Marshal(map[string]string{"externalID": of.ExternalID, "type": of.Type, "provider": of.Provider})
+	if err != nil {
+		panic("encoding strings: " + err.Error())
+	}
+	return string(raw)
+}
+
+// FindID returns the id that a JSON Pointer leads to in a JSON text: a text or an integer; false if there is none that
+// can be an id.
+func FindID(text, pointer string) (string, bool) {
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil {
+		return "", false
+	}
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		switch at := value.(type) {
+		case map[string]any:
+			value = at[part]
+		case []any:
+			n, err := strconv.ParseUint(part, 10, 31)
+			if err != nil || n >= uint64(len(at)) {
+				return "", false
+			}
+			value = at[n]
+		default:
+			return "", false
+		}
+	}
+	switch id := value.(type) {
+	case string:
+		return id, validID(id)
+	case json.Number:
+		_, err := id.Int64()
+		return id.String(), err == nil
+	default:
+		return "", false
+	}
+}
+
+func validID(id string) bool {
+	return id != "" && len(id) <= MaxIDBytes && utf8.ValidString(id) &&
+		!strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) })
+}
+
+// Origin is where the requests to a URL go, as scheme://host:port.
+func Origin(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "http": "80"}[strings.ToLower(u.Scheme)]
+	}
+	return strings.ToLower(u.Scheme) + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
+}
