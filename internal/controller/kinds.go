@@ -5,6 +5,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/controller/budget"
 	"github.com/capstan-dev/capstan/internal/controller/configsource"
+	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/job"
 	"github.com/capstan-dev/capstan/internal/controller/lease"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
@@ -29,13 +30,17 @@ func (o Options) schedules(mgr ctrl.Manager) *schedule.Reconciler {
 	}
 }
 
-// leases returns the reconciler of LeasedResources, which also keeps the leases of tools. It needs Activities.
-func (o Options) leases(mgr ctrl.Manager, texts *configsource.Texts, steps *step.Runner) *lease.Reconciler {
-	return &lease.Reconciler{
+// leases returns the reconciler of LeasedResources, which also keeps the leases of tools.
+func (o Options) leases(
+	mgr ctrl.Manager, texts *configsource.Texts, steps *step.Runner, pools executor.Pools,
+) *lease.Reconciler {
+	r := &lease.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Records: steps.Records, Caller: steps,
 		Limits: steps.ToolLimits, Clock: o.Clock, Wakes: &wake.Source{},
 		Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
 	}
+	r.Activities, steps.Leases = executor.NewExecutor(pools, r.Wakes.Wake), r
+	return r
 }
 
 func (o Options) setUpJobs(mgr ctrl.Manager) error {

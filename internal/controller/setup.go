@@ -234,8 +234,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	validator := inputschema.NewValidator()
 	turnWakes, sessionWakes := &wake.Source{}, &wake.Source{}
-	modelWakes, serverWakes := &wake.Source{}, &wake.Source{}
-	agentWakes, budgetWakes := &wake.Source{}, &wake.Source{}
+	modelWakes, serverWakes, agentWakes, budgetWakes := &wake.Source{}, &wake.Source{}, &wake.Source{}, &wake.Source{}
 	router, collector, err := o.router(mgr)
 	if err != nil {
 		return err
@@ -256,17 +255,16 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	pools := o.pools()
-	leases := o.leases(mgr, texts, steps)
-	steps.Leases = leases
+	leases := o.leases(mgr, texts, steps, pools)
 	activities := executor.NewExecutor(pools, turnWakes.Wake)
 	sessionActivities := executor.NewExecutor(pools, sessionWakes.Wake)
-	leases.Activities = executor.NewExecutor(pools, leases.Wakes.Wake)
 	if err := addAll(mgr, activities, sessionActivities, leases.Activities); err != nil {
 		return err
 	}
 	turns := o.turns()
 	servers := o.servers(mgr, texts, steps, serverWakes)
-	if err := o.register(mgr.GetClient(), turns, pools, servers, activities, sessionActivities, leases.Activities); err != nil {
+	err = o.register(mgr.GetClient(), turns, pools, servers, activities, sessionActivities, leases.Activities)
+	if err != nil {
 		return err
 	}
 	if o.Jumps != nil {
