@@ -2,6 +2,7 @@ package turns_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,10 +75,12 @@ func (p *sandboxes) cleaned() int {
 	return len(bodies)
 }
 
-// begin creates a namespace with a Session that can start sandboxes, release and list them.
-func (p *sandboxes) begin(ctx context.Context) string {
+// begin creates a namespace with a Session that can start sandboxes, release and list them. The headers are those of
+// the Tool that cleans up.
+func (p *sandboxes) begin(ctx context.Context, headers ...v1alpha1.HTTPHeader) string {
 	GinkgoHelper()
 	start, clean := p.tool("start", v1alpha1.SideEffectIdempotent), p.tool("clean", v1alpha1.SideEffectIdempotent)
+	clean.Spec.HTTP.Headers = headers
 	start.Spec.Lease = &v1alpha1.ToolLease{
 		Provider: "example.com", Type: "vm", ExternalIDFrom: v1alpha1.LeaseIDSourceResult, ExternalIDPath: "/id",
 		Duration: metav1.Duration{Duration: time.Hour},
@@ -226,6 +230,33 @@ var _ = Describe("Leases", Serial, Ordered, func() {
 		bodies, keys := p.to("/clean")
 		Expect(bodies).To(HaveLen(2))
 		Expect(keys).To(Equal(1), "the second request is a repetition of the first")
+	})
+
+	// Rules: CONN-01, LEASE-04.
+	It("clean up with the connection of the user who has created the resource", func(ctx context.Context) {
+		p := newSandboxes(responds("done"))
+		namespace := p.begin(ctx, v1alpha1.HTTPHeader{
+			Name: "Authorization", Connection: &v1alpha1.HeaderConnection{Provider: "github", Scheme: "Bearer"},
+		})
+		of := func(user string) *corev1.Secret {
+			return builder.Connection(namespace, "github", user, token(user+"-t0ken"), p.host())
+		}
+		create(ctx, of("bob"))
+		for i, user := range []string{"ann", "bob"} {
+			turn := by(user, namespace, fmt.Sprint("demo-", i))
+			turn.Spec.Input = "begin"
+			create(ctx, turn)
+			finished(ctx, namespace, turn.Name)
+		}
+		Expect(leaseIn(ctx, namespace)(NewWithT(GinkgoT())).Spec.User).To(Equal("ann"))
+		clock.Advance(61 * time.Minute)
+		Eventually(leaseIn(ctx, namespace)).Should(And(inState(failed), HaveField("Status.LastError", ContainSubstring("ann"))))
+		Expect(p.cleaned()).To(Equal(0), "bob, who has used it, does not clean up")
+		create(ctx, of("ann"))
+		clock.Advance(time.Minute)
+		Eventually(leaseIn(ctx, namespace)).Should(released)
+		Expect(p.authorizations()).To(HaveExactElements("Bearer ann-t0ken"))
+		expectNoTrace(ctx, namespace, "t0ken")
 	})
 
 	// Rules: LEASE-04.
