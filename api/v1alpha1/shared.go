@@ -203,10 +203,10 @@ type ConfigLayer struct {
 	// +optional
 	NetworkAccess *NetworkAccess `json:"networkAccess,omitempty"`
 
-	// serviceAccountName is the ServiceAccount that the tools of the capability platform run as. Without it the Session has
-	// none of these tools. A lower layer replaces a higher one. A user who writes an object with it must be allowed to
-	// request tokens of the ServiceAccount: the verb create on serviceaccounts/token. Every user who may send messages to
-	// the Session uses it, and, if a Harness or an Agent names it, every user who may create Sessions on that.
+	// serviceAccountName is the ServiceAccount that the tools of the capability platform run as. Without it the Session
+	// has none of these tools. A lower layer replaces a higher one. A user who writes an object with it must be allowed
+	// to request tokens of the ServiceAccount: the verb create on serviceaccounts/token. Every user who may send messages
+	// to the Session uses it, and, if a Harness or an Agent names it, every user who may create Sessions on that.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -59,10 +60,11 @@ func newAgentServer(t *testing.T, answer http.HandlerFunc) *agentServer {
 
 // ServeHTTP implements http.Handler.
 func (s *agentServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	managed := []string{"agents", "harnesses", "sessions", "turns"}
 	below := "/apis/capstan.dev/v1alpha1/namespaces/" + attacker + "/"
 	resource, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, below), "/")
 	switch {
-	case !strings.HasPrefix(r.URL.Path, below) || !strings.Contains(" agents harnesses sessions turns ", " "+resource+" "):
+	case !strings.HasPrefix(r.URL.Path, below) || !slices.Contains(managed, resource):
 		s.elsewhere.Add(1)
 		fmt.Fprint(w, `{"spec":{"secret":"`+success+`"}}`)
 	case strings.HasSuffix(r.URL.Path, "/agents/plain"):

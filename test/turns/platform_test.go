@@ -207,6 +207,20 @@ var _ = Describe("The capability platform", func() {
 		Expect(ran.Load()).To(BeZero())
 	})
 
+	It("waits for approval before it changes something, if it is configured to", func(ctx context.Context) {
+		namespace := newPlatform(ctx, map[string][]v1alpha1.SimulatedToolCall{
+			"Delegate": {begin}, "List": {fileCall("platform_list", `{"kind": "session"}`)},
+		}, mayRead, maySend)
+		session := platformSession(namespace, "careful", bot)
+		session.Spec.Capabilities[0].Config = &v1alpha1.JSON{Raw: []byte(`{"approval": "Changes"}`)}
+		create(ctx, session, builder.Turn("careful-1").In(namespace).Session("careful").Input("List them.").Obj())
+		Eventually(kit.Turn(ctx, namespace, "careful-1")).Should(capstantest.HaveSucceeded())
+		create(ctx, builder.Turn("careful-2").In(namespace).Session("careful").Input("Delegate.").Obj())
+		Eventually(turnPhase(ctx, namespace, "careful-2")).Should(Equal(v1alpha1.TurnPhaseWaitingForToolResults))
+		Expect(turnOf(ctx, namespace, "careful-2").Status.ToolCalls[0].Reason).To(BeEquivalentTo(v1alpha1.ReasonApproval))
+		Expect(sentTo(ctx, namespace, "other")).To(BeEmpty())
+	})
+
 	It("is not stopped by a network access list, which its program does not leave", func(ctx context.Context) {
 		namespace := newPlatform(ctx, map[string][]v1alpha1.SimulatedToolCall{"Delegate": {begin}}, mayRead, maySend)
 		session := platformSession(namespace, "listed", bot)

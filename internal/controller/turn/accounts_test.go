@@ -294,3 +294,12 @@ func TestAToolThatIsSentSecretsOfTheSessionAwaitsThePolicies(t *testing.T) {
 		}
 	}
 }
+
+// Rules: SVC-04.
+func TestTheAccountOfThePlatformAwaitsThePolicies(t *testing.T) {
+	tool := builder.JobTool("send_message", v1alpha1.SideEffectIdempotent).Obj()
+	tool.Spec.Job.ServiceAccountName = "operator"
+	if !Lent(definition.BuiltinJob("platform", tool)) {
+		t.Error("the account is used while a policy is missing")
+	}
+}

@@ -41,7 +41,7 @@ func (r *Resolved) Definitions() definition.Set {
 			continue
 		}
 		if use.ID == platform.Capability {
-			all = r.addPlatform(all)
+			all = r.addPlatform(all, use.Config)
 			continue
 		}
 		// A configuration that cannot be used is a problem of its own, and contributes nothing.

@@ -13,15 +13,20 @@ import (
 )
 
 // addPlatform adds the tools of the capability platform (SVC-04); none if no layer names a ServiceAccount. Their calls
-// run as Jobs, as that ServiceAccount. Of two tools with the same name the first counts.
-func (r *Resolved) addPlatform(all definition.Set) definition.Set {
+// run as Jobs, as that ServiceAccount. Of two tools with the same name the first counts. A configuration that cannot be
+// used is a problem of its own, and contributes nothing.
+func (r *Resolved) addPlatform(all definition.Set, config string) definition.Set {
 	account := r.Effective.ServiceAccountName
-	if account == "" {
+	if _, err := builtin.Configured(platform.Capability, config); account == "" || err != nil {
 		return all
 	}
 	for _, t := range builtin.PlatformTools {
+		var policy v1alpha1.ToolPolicy
+		if t.SideEffect != v1alpha1.SideEffectPure && builtin.PlatformApproves(config) {
+			policy = v1alpha1.ToolPolicyRequiresApproval
+		}
 		if all.Find(t.Name) == nil {
-			all = append(all, platformDefinition(t, account))
+			all = append(all, platformDefinition(t, account, policy))
 		}
 	}
 	return all
@@ -29,7 +34,7 @@ func (r *Resolved) addPlatform(all definition.Set) definition.Set {
 
 // platformDefinition is a tool of the capability platform. The digest has the ServiceAccount: a call that was planned
 // with another one does not run.
-func platformDefinition(t builtin.Tool, account string) *definition.Definition {
+func platformDefinition(t builtin.Tool, account string, policy v1alpha1.ToolPolicy) *definition.Definition {
 	timeout := platform.Timeout
 	if t.Name == platform.WaitTool {
 		timeout = platform.WaitTimeout
@@ -38,7 +43,7 @@ func platformDefinition(t builtin.Tool, account string) *definition.Definition {
 		ObjectMeta: metav1.ObjectMeta{Name: t.Name},
 		Spec: v1alpha1.ToolSpec{
 			Description: t.Description, SideEffect: t.SideEffect, ConcurrencyClass: t.ConcurrencyClass,
-			InputSchema: &v1alpha1.JSON{Raw: []byte(t.InputSchema)},
+			InputSchema: &v1alpha1.JSON{Raw: []byte(t.InputSchema)}, Policy: policy,
 			Job: &v1alpha1.JobTool{
 				Command: []string{platform.Command}, ServiceAccountName: account,
 				Timeout: &metav1.Duration{Duration: timeout},

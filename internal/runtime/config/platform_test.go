@@ -69,6 +69,35 @@ func TestACallThatWasPlannedWithAnotherAccountDoesNotRun(t *testing.T) {
 }
 
 // Rules: SVC-04.
+func TestChangesOfThePlatformMayNeedApproval(t *testing.T) {
+	for config, want := range map[string]int{"": 0, `{}`: 0, `{"approval":"Never"}`: 0, `{"approval":"Changes"}`: 4} {
+		layer := managing("bot")
+		if config != "" {
+			layer.Capabilities[0].Config = &v1alpha1.JSON{Raw: []byte(config)}
+		}
+		r := resolvedFrom(t, bundled(v1alpha1.ConfigLayer{}), layer)
+		if reason, message := r.Problem(); reason != "" {
+			t.Errorf("%s: %s: %s", config, reason, message)
+		}
+		asked := 0
+		for _, d := range platformTools(r.Definitions()) {
+			if d.Policy == v1alpha1.ToolPolicyRequiresApproval {
+				asked++
+			}
+		}
+		if asked != want {
+			t.Errorf("%s: %d tools need approval, want %d", config, asked, want)
+		}
+	}
+	layer := managing("bot")
+	layer.Capabilities[0].Config = &v1alpha1.JSON{Raw: []byte(`{"approval":"changes"}`)}
+	r := resolvedFrom(t, bundled(v1alpha1.ConfigLayer{}), layer)
+	if reason, _ := r.Problem(); reason != v1alpha1.ReasonCapabilityInvalid || len(platformTools(r.Definitions())) > 0 {
+		t.Errorf("a configuration that cannot be used has the reason %q, and tools", reason)
+	}
+}
+
+// Rules: SVC-04.
 func TestABlueprintHasNoToolsOfThePlatform(t *testing.T) {
 	r := asBlueprint(t, bundled(managing("bot"), research(nil)), `{"depth":2}`, nil)
 	if found := platformTools(r.Definitions()); len(found) > 0 || len(r.platformNotes()) > 0 {

@@ -173,7 +173,9 @@ func (c *cluster) table(kind string) map[string]any {
 	}
 	return map[string]any{
 		"columnDefinitions": []any{
-			map[string]any{"name": "Name"}, map[string]any{"name": "Session"}, map[string]any{"name": "Phase"},
+			map[string]any{"name": "Name"},
+			map[string]any{"name": "Session"},
+			map[string]any{"name": "Phase"},
 			map[string]any{"name": "Lifecycle"},
 		},
 		"rows": rows,

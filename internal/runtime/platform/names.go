@@ -27,10 +27,14 @@ const (
 )
 
 const (
-	// DefaultWait and MaxWait are how long WaitTool waits.
-	DefaultWait, MaxWait = 2 * time.Minute, 10 * time.Minute
-	// WaitTimeout and Timeout are those of the Jobs. A wait ends before its Job does.
-	WaitTimeout, Timeout = MaxWait + time.Minute, 2 * time.Minute
+	// DefaultWait is how long WaitTool waits if the model does not say.
+	DefaultWait = 2 * time.Minute
+	// MaxWait is the longest that WaitTool waits.
+	MaxWait = 10 * time.Minute
+	// WaitTimeout is that of the Job of WaitTool, which ends before it.
+	WaitTimeout = MaxWait + time.Minute
+	// Timeout is that of the Jobs of all other tools.
+	Timeout = 2 * time.Minute
 	// limit is how long a call may take that does not wait. It ends before its Job does.
 	limit = 90 * time.Second
 	// MaxDepth is how many messages of agents may follow from one another: an agent whose Turn was started by such a

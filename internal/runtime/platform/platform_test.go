@@ -308,7 +308,7 @@ func TestARequestIsRepeatedWhenItMaySucceed(t *testing.T) {
 	c := newCluster(t)
 	c.put("sessions/other", nil)
 	first := true
-	c.intercept = func(w http.ResponseWriter, _ *http.Request) bool {
+	c.intercept = func(http.ResponseWriter, *http.Request) bool {
 		if !first {
 			return false
 		}

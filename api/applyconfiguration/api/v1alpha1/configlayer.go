@@ -41,10 +41,10 @@ type ConfigLayerApplyConfiguration struct {
 	// networkAccess lists the network destinations that the tools may reach. A lower layer can only narrow it. If no
 	// layer sets it, only the manager's own limits restrict tools.
 	NetworkAccess *NetworkAccessApplyConfiguration `json:"networkAccess,omitempty"`
-	// serviceAccountName is the ServiceAccount that the tools of the capability platform run as. Without it the Session has
-	// none of these tools. A lower layer replaces a higher one. A user who writes an object with it must be allowed to
-	// request tokens of the ServiceAccount: the verb create on serviceaccounts/token. Every user who may send messages to
-	// the Session uses it, and, if a Harness or an Agent names it, every user who may create Sessions on that.
+	// serviceAccountName is the ServiceAccount that the tools of the capability platform run as. Without it the Session
+	// has none of these tools. A lower layer replaces a higher one. A user who writes an object with it must be allowed
+	// to request tokens of the ServiceAccount: the verb create on serviceaccounts/token. Every user who may send messages
+	// to the Session uses it, and, if a Harness or an Agent names it, every user who may create Sessions on that.
 	ServiceAccountName *string `json:"serviceAccountName,omitempty"`
 	// maxIterations is the maximum number of model calls of one Turn. A Turn that reaches it completes with the stop
 	// reason MaxTurnRequests. A lower layer replaces a higher one. Default 500.

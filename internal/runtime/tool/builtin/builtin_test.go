@@ -261,8 +261,14 @@ func TestEveryBuiltinToolCanBeOffered(t *testing.T) {
 			}
 		}
 	}
-	// Package config makes the tools of this one, from the blueprints of the Session.
+	// Package config makes the tools of these, from the blueprints of the Session and with its ServiceAccount.
 	seen["spawn_subagent"] = "subagents"
+	for _, tool := range PlatformTools {
+		if other := seen[tool.Name]; other != "" || inputschema.Check([]byte(tool.InputSchema)) != nil {
+			t.Errorf("%s of platform is that of %q, or has the schema %s", tool.Name, other, tool.InputSchema)
+		}
+		seen[tool.Name] = "platform"
+	}
 	if documented := documentedTools(t); !maps.Equal(seen, documented) {
 		t.Errorf("the tools are %v, and docs/tools.md has %v", seen, documented)
 	}

@@ -138,20 +138,44 @@ func TestOnlyPodsWithoutNetworkHaveTheLabel(t *testing.T) {
 	}
 }
 
+// example reads a NetworkPolicy of config/tool-network, and returns what it selects.
+func example(t *testing.T, file string) (networkingv1.NetworkPolicy, labels.Selector) {
+	t.Helper()
+	content, err := os.ReadFile("../../../../config/tool-network/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policy networkingv1.NetworkPolicy
+	if err := yaml.UnmarshalStrict(content, &policy); err != nil {
+		t.Fatal(err)
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy, selector
+}
+
+// Rules: SVC-04.
+func TestTheExampleForTheAPIServerSelectsThePodsOfThePlatformAlone(t *testing.T) {
+	policy, selector := example(t, "api_server.yaml")
+	_, tools := example(t, "network_policy.yaml")
+	for capability, want := range map[string]bool{"": false, "platform": true, "another": false} {
+		params := testParams()
+		params.Capability, params.Tool.Job.Command = capability, []string{"platform"}
+		pod := labels.Set(Build(params).Spec.Template.Labels)
+		if got := selector.Matches(pod); got != want || !tools.Matches(pod) {
+			t.Errorf("the pod of %q is selected: %t, want %t, and as a tool: %t", capability, got, want, tools.Matches(pod))
+		}
+	}
+	if len(policy.Spec.Ingress) > 0 || len(policy.Spec.Egress) != 1 || len(policy.Spec.Egress[0].Ports) != 2 {
+		t.Errorf("the policy permits %+v", policy.Spec)
+	}
+}
+
 // TestTheExampleNetworkPolicySelectsThePodsOfAllTools covers those of background tasks, which have no label of a Turn.
 func TestTheExampleNetworkPolicySelectsThePodsOfAllTools(t *testing.T) {
-	content, err := os.ReadFile("../../../../config/tool-network/network_policy.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var example networkingv1.NetworkPolicy
-	if err := yaml.UnmarshalStrict(content, &example); err != nil {
-		t.Fatal(err)
-	}
-	selector, err := metav1.LabelSelectorAsSelector(&example.Spec.PodSelector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, selector := example(t, "network_policy.yaml")
 	for _, task := range []string{"", "0123456789abcdef"} {
 		for _, reach := range []v1alpha1.NetworkReach{"", v1alpha1.NetworkReachNone} {
 			params := testParams()
