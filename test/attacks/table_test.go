@@ -111,7 +111,7 @@ func TestAttacks(t *testing.T) {
 	subjects := []subject{
 		bashHooks(t), celHooks(t), webhooks(t), matchers(t), schemas(t), pages(t), bombs(t), mcpServers(t), files(t),
 		fences(t), jobFiles(t), launcher(t), jobConnections(), services(t), destinations(t), probes(t),
-		requests(t), values(t), registries(t), memories(t), sessionSecrets(t), platformTools(t),
+		requests(t), values(t), registries(t), memories(t), sessionImages(t), sessionSecrets(t), platformTools(t),
 		queries(t), userConnections(t), payments(t), budgets(t), schedules(t),
 	}
 	var all []row

@@ -121,8 +121,31 @@ var _ = Describe("The images of a Session", func() {
 			HaveField("Text", "Mine?"), HaveField("Text", ContainSubstring(missing))))
 	})
 
+	// Rules: IMG-02, IMG-03.
+	It("reach a real provider by value, in each request the same", func(ctx context.Context) {
+		s := newSite(inTurn(anthropicText("A ship."), anthropicText("Old."), anthropicText("Bye.")))
+		namespace := withModel(ctx, v1alpha1.ModelProviderAnthropic, s, nil)
+		create(ctx, keySecret(namespace))
+		content := imagetest.PNG(30_000, "ship")
+		create(ctx, newTurnOf(namespace, "demo", "demo-1", part("What is this?"), pngPart(content)))
+		Expect(answered(ctx, namespace).Status.Output).To(Equal("A ship."))
+		create(ctx, newTurnOf(namespace, "demo", "demo-2", part("And this?"), storedPart(sessionimage.IDOf(content))))
+		Eventually(kit.Turn(ctx, namespace, "demo-2")).Should(HaveField("Status.Output", "Old."))
+		Expect(imagesOf(ctx, config, namespace, "demo").Delete(ctx, record.Cause{}, sessionimage.IDOf(content))).To(BeTrue())
+		create(ctx, builder.Turn("demo-3").In(namespace).Input("Bye.").Obj())
+		Eventually(kit.Turn(ctx, namespace, "demo-3")).Should(HaveField("Status.Output", "Bye."))
+
+		source := `"data":"` + base64.StdEncoding.EncodeToString(content) + `","media_type":"image/png","type":"base64"`
+		for i, r := range s.requests() {
+			Expect(strings.Count(r.body, source)).To(Equal([]int{1, 2, 0}[i]))
+			Expect(strings.Count(r.body, missing)).To(Equal([]int{0, 0, 2}[i]))
+			Expect(r.body).NotTo(ContainSubstring("img-"), "ids mean nothing to a provider")
+		}
+		Expect(s.requests()).To(HaveLen(3))
+	})
+
 	// Rules: IMG-01, IMG-03.
-	It("are named by messages, also by Schedules, and those of 3.75 MiB", func(ctx context.Context) {
+	It("are named by messages, also those of 3.75 MiB", func(ctx context.Context) {
 		namespace := newNamespace(ctx, builder.Script("{{images}}"))
 		create(ctx, builder.Session("demo").In(namespace).Obj())
 		content := imagetest.PNG(sessionimage.MaxImageBytes, "large")

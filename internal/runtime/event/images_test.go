@@ -125,3 +125,17 @@ func TestImagesOfEventsAreReplaced(t *testing.T) {
 		t.Error("an event that cannot be decoded is no error")
 	}
 }
+
+// Rules: IMG-03, LLM-08. A stored image counts in the size of a conversation as one by value does.
+func TestAStoredImageCountsAsOneByValue(t *testing.T) {
+	byValue := Message{Role: RoleToolResult, Content: []Part{{Type: PartImage, Base64: strings.Repeat("aW1n", 1000)}}}
+	stored := Message{Role: RoleToolResult, Content: []Part{{Type: PartImage, ImageID: ImageIDOf(nil), ImageBytes: 3000}}}
+	if byValue.Bytes() != stored.Bytes() || stored.StoredBytes() != 4000 || byValue.StoredBytes() != 0 {
+		t.Errorf("by value: %d bytes; stored: %d, of which stored are %d", byValue.Bytes(), stored.Bytes(),
+			stored.StoredBytes())
+	}
+	if masked := stored.Masked().PlainText(); masked != byValue.Masked().PlainText() ||
+		!strings.Contains(masked, "a result of 4000 bytes") {
+		t.Errorf("masked, it is %q", masked)
+	}
+}

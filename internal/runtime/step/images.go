@@ -19,8 +19,9 @@ const (
 	// noteImageMissing and noteImageUnread stand in a prompt for an image that the Session has stored.
 	noteImageMissing = "(Left out: an image that this session does not have any more.)"
 	noteImageUnread  = "(Left out: an image that could not be read now.)"
-	// storeTimeout bounds the time for which a step waits for its images to be stored.
-	storeTimeout = 20 * time.Second
+	// storeTimeout bounds the time for which a model call waits for the images of its messages to be stored, and
+	// passTimeout that of a pass, which other Turns wait for.
+	storeTimeout, passTimeout = 20 * time.Second, 2 * time.Second
 )
 
 // imagesOf returns the images of a Session; nil if the process has no stores.
@@ -34,12 +35,14 @@ func (run *Runner) imagesOf(s journal.Session) *sessionimage.Images {
 // storeImages stores the images that events have by value, and returns the events with their ids instead, so that the
 // journal has no images. An image that cannot be stored, because there is no room for example, stays where it is: it
 // must not keep a step from ending. Images that events name by their ids are described.
-func (run *Runner) storeImages(ctx context.Context, s journal.Session, events []event.Event) []event.Event {
+func (run *Runner) storeImages(
+	ctx context.Context, s journal.Session, events []event.Event, timeout time.Duration,
+) []event.Event {
 	images := run.imagesOf(s)
 	if images == nil {
 		return events
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var drafts []sessionimage.Draft
 	var named []string

@@ -56,16 +56,8 @@ func (run *Runner) ReasonAfter(
 		// A response could not be appended: no money is spent on one.
 		return nil, journal.EndsTooEarly(t.Session, t.Ref, t.Step(), opened, view.Head)
 	}
-	if t.Step() == 1 {
-		if t, err = wholeMessage(ctx, t); err != nil {
-			return nil, err
-		}
-		if described := run.describeImages(ctx, t); described.SentBytes() > t.SentBytes() {
-			// The images that the message names need more memory than was requested for the message.
-			if view, err = run.conversation(ctx, described, open.Head); err != nil {
-				return nil, fmt.Errorf("reading the conversation: %w", err)
-			}
-		}
+	if t, view, err = run.firstMessage(ctx, t, view, open.Head); err != nil {
+		return nil, err
 	}
 	if recovered(c, kept) == nil {
 		if c, err = wholeConfig(ctx, c); err != nil {
@@ -103,7 +95,7 @@ func (run *Runner) ReasonAfter(
 		// because of it.
 		waiting, _ := pendingMessages(ctx, t)
 		record := run.closeReason(t, c, g, readMessages(ctx, notInJournal(waiting, turns)))
-		record.Events = run.storeImages(ctx, t.Session, record.Events)
+		record.Events = run.storeImages(ctx, t.Session, record.Events, storeTimeout)
 		return record
 	}
 	undelivered := &UndeliveredResponse{Since: run.Clock(), record: compose(ctx, view.Turns), compose: compose}
@@ -117,6 +109,26 @@ func (run *Runner) ReasonAfter(
 		undelivered.dropped = &Dropped{message: event.NewID(), model: m.Name}
 	}
 	return run.deliver(ctx, t, undelivered)
+}
+
+// firstMessage returns a Turn whose first step is open with its whole message, and the conversation before it, which
+// reaches to head, under a Share with room for the images that the message names. A later step changes nothing.
+func (run *Runner) firstMessage(
+	ctx context.Context, t turnstate.Turn, view *journal.View, head int64,
+) (turnstate.Turn, *journal.View, error) {
+	if t.Step() != 1 {
+		return t, view, nil
+	}
+	t, err := wholeMessage(ctx, t)
+	if err != nil {
+		return t, nil, err
+	}
+	if described := run.describeImages(ctx, t); described.SentBytes() > t.SentBytes() {
+		if view, err = run.conversation(ctx, described, head); err != nil {
+			return t, nil, fmt.Errorf("reading the conversation: %w", err)
+		}
+	}
+	return t, view, nil
 }
 
 const (

@@ -2,6 +2,7 @@ package drivers_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider/providertest"
+	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 )
 
 // TestWhichErrorsOfProvidersAreAboutImages: the sources of the texts are at the phrases in the drivers.
@@ -28,6 +30,12 @@ func TestWhichErrorsOfProvidersAreAboutImages(t *testing.T) {
 	}{
 		"robots": {claude, anthropicError("This URL is disallowed by the website's robots.txt file."), unfetched},
 		"data":   {claude, anthropicError("Could not process image"), unreadable},
+		"size": {
+			claude,
+			anthropicError("messages.2.content.0.image.source.base64: image exceeds 5 MB maximum: 8259148 bytes > " +
+				"5242880 bytes"),
+			unreadable,
+		},
 		"media type": {
 			claude,
 			anthropicError("messages.18.content.1.image.source.base64.data: Image does not match the provided media type"),
@@ -109,6 +117,11 @@ func TestWhichErrorsOfProvidersAreAboutImages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// pngOf is data in base64 that begins as a PNG does.
+func pngOf(size int) string {
+	return base64.StdEncoding.EncodeToString(append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, size-8)...))
 }
 
 // TestWhereDoublesRefuseImages has requests that no driver may send (TOOL-05). The sources are at the doubles.
@@ -239,6 +252,13 @@ func TestWhereDoublesRefuseImages(t *testing.T) {
 		},
 		"Claude, another format": {
 			providertest.Anthropic{}, claude, []string{"", of, "jpeg", "iVBORw0KGgo="}, "does not match the provided media type",
+		},
+		"Claude, 5 MiB in base64": {
+			providertest.Anthropic{}, claude, []string{"", of, "png", pngOf(sessionimage.MaxImageBytes)}, "",
+		},
+		"Claude, more": {
+			providertest.Anthropic{}, claude, []string{"", of, "png", pngOf(sessionimage.MaxImageBytes + 1)},
+			"image exceeds 5 MB maximum: 5242884 bytes",
 		},
 		"Claude, nothing":    {providertest.Anthropic{}, claude, []string{"", of, "png", ""}, "image cannot be empty"},
 		"Claude, no text":    {providertest.Anthropic{}, claude, []string{"", `{"type": "text", "text": ""}`}, "non-empty"},

@@ -22,7 +22,8 @@ import (
 //     256 characters; github.com/BerriAI/litellm/pull/11432 (2025-06): it is no address of a person;
 //   - the words of public clients of the API (read 2026-11): an image at an address that cannot be fetched;
 //   - github.com/anthropics/claude-code/issues/3073 (2025-07), 12750 (2025-11) and 13131 (2025-12): the formats of
-//     images, also within a result, that they are not empty, and that they are of the format that is given;
+//     images, also within a result, that they are not empty, and that they are of the format that is given; 19631
+//     (2026-01) and github.com/daya0576/pi-imessage/issues/5 (2026-03): the size of an image in base64;
 //   - github.com/vellum-ai/vellum-assistant/pull/18387 (2026-03), github.com/caozhiyuan/copilot-api/pull/196 (2026-04):
 //     the result of a failed call has texts alone;
 //   - platform.claude.com/docs/en/build-with-claude/vision (read 2026-11): 100 images in a request for a model with a
@@ -30,6 +31,9 @@ import (
 //     github.com/anthropics/claude-code/issues/3397 (2025-07), 19822 (2026-01) and 24541 (2026-02);
 //   - the SDK's description of max_tokens, budget_tokens, tool_use.id and roles (anthropic-sdk-go v1.84.0).
 type Anthropic struct{}
+
+// maxAnthropicImage is the size of an image in base64.
+const maxAnthropicImage = 5 << 20
 
 var (
 	anthropicID     = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
@@ -239,6 +243,9 @@ func (Anthropic) image(at string, block map[string]any) *Refusal {
 		)
 	case data == "":
 		return refusedByAnthropic("%s.image.source.base64: image cannot be empty", at)
+	case len(data) > maxAnthropicImage:
+		return refusedByAnthropic("%s.image.source.base64: image exceeds 5 MB maximum: %d bytes > %d bytes", at,
+			len(data), maxAnthropicImage)
 	case !isBase64(data) || !isOfType(data, kind):
 		return refusedByAnthropic("%s.image.source.base64.data: Image does not match the provided media type %s", at, kind)
 	}

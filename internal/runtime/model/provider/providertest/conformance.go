@@ -29,6 +29,7 @@ func Conform(t *testing.T, s Subject) {
 	t.Run("an expired image", func(t *testing.T) { expiredImage(t, s) })
 	t.Run("images of tools", func(t *testing.T) { imagesOfTools(t, s) })
 	t.Run("many images", func(t *testing.T) { manyImages(t, s) })
+	t.Run("a large image", func(t *testing.T) { largeImage(t, s) })
 	t.Run("a call that ends with its context", func(t *testing.T) { endsWithContext(t, s) })
 	t.Run("a server that fails", func(t *testing.T) { fails(t, s) })
 	t.Run("a broken schema", func(t *testing.T) { brokenSchema(t, s) })

@@ -111,3 +111,25 @@ func imagesOfTools(t *testing.T, s Subject) {
 		}
 	}
 }
+
+// largestImage is the maximum size of an image that a Session stores.
+const largestImage = 5 << 20 / 4 * 3
+
+// largeImage: an image of the maximum size that a Session stores reaches the model, beside another one of its format
+// (IMG-03).
+func largeImage(t *testing.T, s Subject) {
+	p := s.play(t, loop()...)
+	c := newTalk()
+	png := func(size int) event.Part {
+		data := append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, size-8)...)
+		return event.Part{
+			Type: event.PartImage, MediaType: "image/png", Base64: base64.StdEncoding.EncodeToString(data),
+		}
+	}
+	large := png(largestImage)
+	c.messages[0].Content = append(c.messages[0].Content, large, png(100))
+	c.step(t, p)
+	if body := p.Double.Bodies()[0]; !bytes.Contains(body, []byte(large.Base64)) {
+		t.Errorf("the request has %d bytes, and not the image", len(body))
+	}
+}
