@@ -149,3 +149,41 @@ func TestASweepThatFailsIsTriedAgain(t *testing.T) {
 		}
 	})
 }
+
+// failing is a database that cannot delete at first.
+type failing struct {
+	*rows
+	failures, tries int
+}
+
+func (f *failing) Delete(ctx context.Context, namespace string, uid types.UID) (int64, error) {
+	f.tries++
+	if f.tries <= f.failures {
+		return 0, errors.New("unreachable")
+	}
+	return f.rows.Delete(ctx, namespace, uid)
+}
+
+// A deletion that fails is counted, and tried again until it succeeds.
+func TestADeletionThatFailsIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &failing{rows: &rows{changed: make(chan types.UID, 1)}, failures: 3}
+		c := stores.NewCollector(stores.Collector{
+			Database: f, Cached: newClient(t), Live: newClient(t), Serves: serve, Clock: time.Now,
+		})
+		before := counted(t, "capstan_database_session_deletions_total", "failed")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		c.Gone(types.NamespacedName{Namespace: "ns", Name: "demo"}, "s1")
+		if err := c.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if f.tries != 4 || len(f.gone) != 1 || f.gone[0] != "s1" {
+			t.Errorf("after %d tries the rows of %v were deleted", f.tries, f.gone)
+		}
+		if n := counted(t, "capstan_database_session_deletions_total", "failed") - before; n != 3 {
+			t.Errorf("%v failures were counted", n)
+		}
+	})
+}

@@ -146,3 +146,28 @@ func settingOf(t *testing.T, db *postgres.DB, name string) string {
 	}
 	return value
 }
+
+// An account for readers does not read from a standby either, which may be behind; it does once that is promoted.
+func TestAReaderRefusesAStandby(t *testing.T) {
+	p := newPair(t)
+	s := session("read")
+	if err := journalpostgres.New(p.db).Create(t.Context(), s, entry(1)); err != nil {
+		t.Fatal(err)
+	}
+	p.caughtUp(t)
+	db, err := postgres.Open(t.Context(), postgres.Config{
+		Connection: p.replica.Connection("postgres", p.name), TLS: postgres.TLSDisabled, ReadOnly: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	reader := journalpostgres.New(db)
+	if e, err := reader.Get(t.Context(), s, 1); err == nil || errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("a standby was read: %+v, %v", e, err)
+	}
+	p.failover(t)
+	if e, err := reader.Get(t.Context(), s, 1); err != nil || e.Ordinal != 1 {
+		t.Errorf("reading from the promoted standby: %+v, %v", e, err)
+	}
+}
