@@ -105,12 +105,14 @@ func (r *Reconciler) create(ctx context.Context, request lease.Request) error {
 	}
 	err := r.Client.Create(ctx, l)
 	switch {
+	case err == nil:
+		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return lease.Refusef("the namespace is being deleted")
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 		return lease.Refusef("the cluster refuses the lease. A quota of the namespace may be used up")
 	default:
-		return err
+		return fmt.Errorf("creating LeasedResource %s: %w", l.Name, err)
 	}
 }
 
@@ -120,6 +122,7 @@ func (r *Reconciler) use(ctx context.Context, l *v1alpha1.LeasedResource, durati
 		return lease.Refusef("its lease is being deleted, and what it has created is cleaned up")
 	}
 	switch l.Spec.DesiredState {
+	case v1alpha1.LeaseDesiredStateActive:
 	case v1alpha1.LeaseDesiredStateAbandoned:
 		return lease.Refusef("its lease is abandoned")
 	case v1alpha1.LeaseDesiredStateReleased:
@@ -140,7 +143,11 @@ func (r *Reconciler) desire(
 ) error {
 	base := l.DeepCopy()
 	l.Spec.DesiredState = state
-	return r.Client.Patch(ctx, l, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Patch(ctx, l, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("setting the desired state of LeasedResource %s: %w", l.Name, err)
+	}
+	return nil
 }
 
 // Extend implements lease.Host.
@@ -176,7 +183,7 @@ func (r *Reconciler) Release(
 			return v1alpha1.LeaseStateCleaning, nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			return "", fmt.Errorf("releasing LeasedResource %s: %w", l.Name, err)
+			return "", err
 		}
 	}
 	return "", errors.New("releasing a lease: it was changed at each of several writes")

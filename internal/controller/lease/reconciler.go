@@ -92,7 +92,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case lease.Finish:
 		err = r.release(ctx, l)
 	case lease.Delete:
-		err = client.IgnoreNotFound(r.Client.Delete(ctx, l, client.Preconditions{UID: &l.UID}))
+		if err = r.Client.Delete(ctx, l, client.Preconditions{UID: &l.UID}); err != nil {
+			err = fmt.Errorf("deleting LeasedResource %s: %w", l.Name, err)
+		}
 	case lease.Wait:
 		if !verdict.At.IsZero() {
 			return ctrl.Result{RequeueAfter: max(verdict.At.Sub(r.Clock()), time.Millisecond)}, nil
@@ -177,7 +179,7 @@ func (r *Reconciler) registerWith(ctx context.Context, l *v1alpha1.LeasedResourc
 func (r *Reconciler) release(ctx context.Context, l *v1alpha1.LeasedResource) error {
 	live := &v1alpha1.LeasedResource{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(l), live); err != nil {
-		return err
+		return fmt.Errorf("reading LeasedResource %s past the cache: %w", l.Name, err)
 	}
 	if live.UID != l.UID || !lease.Finished(live) {
 		return nil
@@ -191,7 +193,10 @@ func dropFinalizer(ctx context.Context, c client.Client, live *v1alpha1.LeasedRe
 	if !controllerutil.RemoveFinalizer(next, v1alpha1.FinalizerLease) {
 		return nil
 	}
-	return c.Patch(ctx, next, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}))
+	if err := c.Patch(ctx, next, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("removing the finalizer of LeasedResource %s: %w", live.Name, err)
+	}
+	return nil
 }
 
 // write writes a status with the conditions that follow from it. l is then the object as it was written.
