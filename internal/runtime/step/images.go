@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// noteImageMissing and noteImageUnread stand in a prompt for an image that the Session has stored.
-	noteImageMissing = "(Left out: an image that this session does not have any more.)"
+	// noteImageMissing and noteImageUnread stand in a prompt for an image that is named by its id.
+	noteImageMissing = "(Left out: an image that this session does not have any more, or did not have when it was named.)"
 	noteImageUnread  = "(Left out: an image that could not be read now.)"
 	// storeTimeout bounds the time for which a model call waits for the images of its messages to be stored, and
 	// passTimeout that of a pass, which other Turns wait for.
@@ -34,27 +34,22 @@ func (run *Runner) imagesOf(s journal.Session) *sessionimage.Images {
 
 // storeImages stores the images that events have by value, and returns the events with their ids instead, so that the
 // journal has no images. An image that cannot be stored, because there is no room for example, stays where it is: it
-// must not keep a step from ending. Images that events name by their ids are described.
+// must not keep a step from ending. Images that events name by their ids are described, but for those of the Turn's own
+// message: a model may have been sent it already, with a note in place of an image that was not described.
 func (run *Runner) storeImages(
-	ctx context.Context, s journal.Session, events []event.Event, timeout time.Duration,
+	ctx context.Context, t turnstate.Turn, events []event.Event, timeout time.Duration,
 ) []event.Event {
-	images := run.imagesOf(s)
+	images := run.imagesOf(t.Session)
 	if images == nil {
 		return events
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var drafts []sessionimage.Draft
-	var named []string
-	if _, err := event.ReplaceImages(events, func(p event.Part) event.Part {
-		if draft, possible := draftOf(p); possible {
-			drafts = append(drafts, draft)
-		}
-		if p.ImageID != "" && p.MediaType == "" {
-			named = append(named, p.ImageID)
-		}
-		return p
-	}); err != nil || len(drafts)+len(named) == 0 {
+	own, others := split(t, events)
+	drafts, _, err := imagesIn(own)
+	further, named, err2 := imagesIn(others)
+	drafts = append(drafts, further...)
+	if err != nil || err2 != nil || len(drafts)+len(named) == 0 {
 		return events // The next reader of events that cannot be decoded reports them.
 	}
 	known, err := images.Keep(ctx, drafts, named)
@@ -63,15 +58,47 @@ func (run *Runner) storeImages(
 			"error", err.Error())
 		return events
 	}
-	stored, err := event.ReplaceImages(events, func(p event.Part) event.Part { return storedPart(p, known) })
+	own, err = event.ReplaceImages(own, func(p event.Part) event.Part {
+		if p.ImageID != "" {
+			return p
+		}
+		return storedPart(p, known)
+	})
 	if err != nil {
 		return events
 	}
-	return stored
+	others, err = event.ReplaceImages(others, func(p event.Part) event.Part { return storedPart(p, known) })
+	if err != nil {
+		return events
+	}
+	return slices.Concat(own, others)
+}
+
+// split returns the event with the message of the Turn itself, if a record has it, and the other events.
+func split(t turnstate.Turn, events []event.Event) (own, others []event.Event) {
+	if t.Step() != 1 || len(events) == 0 || events[0].Type != event.TypeInputMessage {
+		return nil, events
+	}
+	return events[:1], events[1:]
+}
+
+// imagesIn returns the images that events have by value, and the ids of those that they name without their sizes.
+func imagesIn(events []event.Event) (drafts []sessionimage.Draft, named []string, err error) {
+	_, err = event.ReplaceImages(events, func(p event.Part) event.Part {
+		if draft, possible := draftOf(p); possible {
+			drafts = append(drafts, draft)
+		}
+		if p.ImageID != "" && p.MediaType == "" {
+			named = append(named, p.ImageID)
+		}
+		return p
+	})
+	return drafts, named, err
 }
 
 // describeImages returns a Turn, whose message must have been read, with the sizes of the images that its message
-// names: they take memory when they are read. An image that does not exist, or that cannot be read now, has none.
+// names: they take memory when they are read. An image that does not exist, or that cannot be read now, has none, and
+// is never sent.
 func (run *Runner) describeImages(ctx context.Context, t turnstate.Turn) turnstate.Turn {
 	images := run.imagesOf(t.Session)
 	var named []string
@@ -130,7 +157,8 @@ func storedPart(p event.Part, known map[string]sessionimage.Info) event.Part {
 }
 
 // resolveImages returns messages with the bytes of the images that they name (IMG-03), for the request that follows. A
-// note stands for an image that does not exist, or that cannot be read. The given messages do not change.
+// note stands for an image that does not exist, or that cannot be read, and for each that was named with another size
+// than it has: the memory of the request is requested by these sizes. The given messages do not change.
 func (run *Runner) resolveImages(ctx context.Context, s journal.Session, messages []event.Message) []event.Message {
 	images := run.imagesOf(s)
 	read := map[string]event.Part{}
@@ -140,10 +168,16 @@ func (run *Runner) resolveImages(ctx context.Context, s journal.Session, message
 			if p.Type != event.PartImage || p.ImageID == "" {
 				continue
 			}
-			whole, known := read[p.ImageID]
-			if !known {
-				whole = resolve(ctx, images, p)
-				read[p.ImageID] = whole
+			whole := event.Text(noteImageMissing)
+			if p.ImageBytes > 0 && images != nil {
+				var known bool
+				if whole, known = read[p.ImageID]; !known {
+					whole = resolve(ctx, images, p.ImageID)
+					read[p.ImageID] = whole
+				}
+			}
+			if whole.Type == event.PartImage && whole.Size() != p.ImageBytes {
+				whole = event.Text(noteImageMissing)
 			}
 			if &resolved[0] == &messages[0] {
 				resolved = slices.Clone(messages)
@@ -157,16 +191,13 @@ func (run *Runner) resolveImages(ctx context.Context, s journal.Session, message
 	return resolved
 }
 
-// resolve returns the part with the bytes of its image, or a note in its place.
-func resolve(ctx context.Context, images *sessionimage.Images, p event.Part) event.Part {
-	if images == nil {
-		return event.Text(noteImageMissing)
-	}
-	found, err := images.Resolve(ctx, p.ImageID)
+// resolve returns an image with its bytes, or a note in its place.
+func resolve(ctx context.Context, images *sessionimage.Images, id string) event.Part {
+	found, err := images.Resolve(ctx, id)
 	switch {
 	case err != nil:
 		logr.FromContextOrDiscard(ctx).Info("Failed to read an image of a Session; its model is sent a note instead",
-			"image", p.ImageID, "error", err.Error())
+			"image", id, "error", err.Error())
 		return event.Text(noteImageUnread)
 	case found == nil:
 		return event.Text(noteImageMissing)

@@ -95,7 +95,7 @@ func (run *Runner) ReasonAfter(
 		// because of it.
 		waiting, _ := pendingMessages(ctx, t)
 		record := run.closeReason(t, c, g, readMessages(ctx, notInJournal(waiting, turns)))
-		record.Events = run.storeImages(ctx, t.Session, record.Events, storeTimeout)
+		record.Events = run.storeImages(ctx, t, record.Events, storeTimeout)
 		return record
 	}
 	undelivered := &UndeliveredResponse{Since: run.Clock(), record: compose(ctx, view.Turns), compose: compose}
@@ -123,8 +123,9 @@ func (run *Runner) firstMessage(
 	if err != nil {
 		return t, nil, err
 	}
-	if described := run.describeImages(ctx, t); described.SentBytes() > t.SentBytes() {
-		if view, err = run.conversation(ctx, described, head); err != nil {
+	requested := t.SentBytes()
+	if t = run.describeImages(ctx, t); t.SentBytes() > requested {
+		if view, err = run.conversation(ctx, t, head); err != nil {
 			return t, nil, fmt.Errorf("reading the conversation: %w", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -215,7 +216,7 @@ func TestAStoreThatFailsEndsNoTurn(t *testing.T) {
 	b = stored(t, store, objects)
 	turn, _ := b.look("demo-3", imageNamed(sessionimage.IDOf(nil)))
 	if got := b.asked[0].Messages; turn.Progress.Output != "Hello." || len(got) != 5 ||
-		!strings.Contains(got[0].PlainText(), noteImageUnread) || !strings.Contains(got[4].PlainText(), noteImageUnread) ||
+		!strings.Contains(got[0].PlainText(), noteImageUnread) || !strings.Contains(got[4].PlainText(), noteImageMissing) ||
 		!reflect.DeepEqual(b.shownImages(), []string{"image/png " + second.Base64}) {
 		t.Errorf("the model reads %+.500v", got)
 	}
@@ -294,5 +295,39 @@ func TestImagesOfMessagesThatSteerAreStored(t *testing.T) {
 	b.reason(next, with())
 	if got := b.shownImages(); !reflect.DeepEqual(got, []string{"image/png " + image.Base64}) {
 		t.Errorf("the model is shown %.200q", got)
+	}
+}
+
+// Rules: IMG-03. An image that a message named before the Session had it is never sent: its size counts nowhere. The
+// next request has of a message what the first one had.
+func TestAnImageIsSentOnlyIfItsSizeCounts(t *testing.T) {
+	b := stored(t, memory.New(), recordmemory.New())
+	content := imagetest.PNG(30_000, "later")
+	image, named := inline(content), imageNamed(sessionimage.IDOf(content))
+	b.look("demo-1", slices.Repeat([]event.Part{named}, 32)...)
+	b.look("demo-2", named, image)
+	first := b.asked[0].Messages
+	if got := b.shownImages(); len(got) != 1 {
+		t.Fatalf("the model is shown %d images", len(got))
+	}
+	b.look("demo-3", named)
+	if got := b.shownImages(); len(got) != 2 {
+		t.Errorf("the model is shown %d images, of which the Session has counted 2", len(got))
+	}
+	if next := b.asked[0].Messages; !reflect.DeepEqual(next[:len(first)], first) {
+		t.Errorf("the next request begins with other messages than the one before")
+	}
+}
+
+// Rules: IMG-03. A size that a part has and the image has not does not count either.
+func TestAnImageOfAnotherSizeIsNotSent(t *testing.T) {
+	b := stored(t, memory.New(), recordmemory.New())
+	part := imageNamed(b.put(owner, imagetest.PNG(30_000, "a")))
+	part.MediaType, part.ImageBytes = "image/png", 1
+	right := part
+	right.ImageBytes = 30_000
+	b.look("demo-1", part, right)
+	if got := b.shownImages(); len(got) != 1 || !strings.Contains(b.asked[0].Messages[0].PlainText(), noteImageMissing) {
+		t.Errorf("the model is shown %d images and %q", len(got), b.asked[0].Messages[0].PlainText())
 	}
 }
