@@ -175,8 +175,13 @@ func (r *Reconciler) Release(
 		if err != nil || l == nil || l.Spec.SessionRef.UID != of.UID {
 			return "", err
 		}
-		if lease.Finished(l) || l.Spec.DesiredState != v1alpha1.LeaseDesiredStateActive {
+		switch {
+		case lease.Finished(l):
 			return l.Status.State, nil
+		case l.Spec.DesiredState == v1alpha1.LeaseDesiredStateAbandoned:
+			return v1alpha1.LeaseStateAbandoned, nil
+		case l.Spec.DesiredState == v1alpha1.LeaseDesiredStateReleased:
+			return v1alpha1.LeaseStateCleaning, nil // Also before the status shows it.
 		}
 		err = r.desire(ctx, l, v1alpha1.LeaseDesiredStateReleased)
 		if err == nil {

@@ -1,0 +1,124 @@
+package lease
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capstan-dev/capstan/api/v1alpha1"
+	"github.com/capstan-dev/capstan/internal/runtime/lease"
+)
+
+var (
+	vm   = lease.Identity{Provider: "p", Type: "vm", ExternalID: "vm-1"}
+	demo = lease.Owner{Namespace: "ns", Name: "demo", UID: "1"}
+)
+
+// named is the lease on vm, under its own name.
+func named(change ...func(*v1alpha1.LeasedResource)) *v1alpha1.LeasedResource {
+	return expired(append(change, func(l *v1alpha1.LeasedResource) { l.Name = lease.Name("ns", vm) })...)
+}
+
+// readVM returns the lease on vm.
+func (w *world) readVM() *v1alpha1.LeasedResource {
+	w.t.Helper()
+	l := &v1alpha1.LeasedResource{}
+	if err := w.Client.Get(w.t.Context(), client.ObjectKeyFromObject(named()), l); err != nil {
+		w.t.Fatal(err)
+	}
+	return l
+}
+
+func (w *world) keep(turn string) error {
+	return w.Keep(w.t.Context(), lease.Request{
+		Owner: demo, Identity: vm, Duration: time.Hour, Turn: turn, Tool: "start", User: "ann",
+		Cleanup: v1alpha1.LeaseCleanup{ToolRef: v1alpha1.LocalReference{Name: "clean"}},
+	})
+}
+
+// Rules: LEASE-01.
+func TestARepeatedUseKeepsOneLease(t *testing.T) {
+	w := newWorld(t)
+	if err := errors.Join(w.keep("demo-1"), w.keep("demo-2")); err != nil {
+		t.Fatal(err)
+	}
+	l := w.readVM()
+	if l.Spec.Turn != "demo-1" || !l.Status.ExpiresAt.Time.Equal(w.now.Add(time.Hour)) || len(l.Finalizers) != 1 ||
+		l.Labels[v1alpha1.LabelSessionUID] != "1" {
+		t.Errorf("the lease is %+v", l)
+	}
+}
+
+// Rules: LEASE-01, LEASE-04.
+func TestAUseWins(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.LeasedResource){
+		"over a claim": func(l *v1alpha1.LeasedResource) {
+			l.Status = lease.Begun(l, time.Minute, noon.Add(2*time.Hour))
+		},
+		"over a failure": func(l *v1alpha1.LeasedResource) { l.Status = lease.Failed(l, "why", noon.Add(2*time.Hour)) },
+		"over a release": func(l *v1alpha1.LeasedResource) {
+			l.Spec.DesiredState = v1alpha1.LeaseDesiredStateReleased
+		},
+		"over what was cleaned up": func(l *v1alpha1.LeasedResource) {
+			l.Status = lease.Ended(l, v1alpha1.LeaseStateReleased, noon)
+		},
+	} {
+		w := newWorld(t, named(change))
+		if err := w.keep("demo-2"); err != nil {
+			t.Fatal(err)
+		}
+		l := w.readVM()
+		if l.Spec.DesiredState != v1alpha1.LeaseDesiredStateActive || lease.Finished(l) ||
+			l.Status.CleanupStartedAt != nil || l.Status.LastError != "" {
+			t.Errorf("%s: the lease is %+v, %+v", name, l.Spec, l.Status)
+		}
+	}
+}
+
+// Rules: LEASE-01.
+func TestALeaseThatEndsIsNotExtended(t *testing.T) {
+	w := newWorld(t, named(func(l *v1alpha1.LeasedResource) {
+		l.Spec.DesiredState = v1alpha1.LeaseDesiredStateAbandoned
+	}))
+	deleted := newWorld(t, named())
+	if err := deleted.Client.Delete(t.Context(), named()); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{"abandoned": w.keep("demo-2"), "deleted": deleted.keep("demo-2")} {
+		if !errors.As(err, new(*lease.RefusedError)) {
+			t.Errorf("one that is %s: %v", name, err)
+		}
+	}
+}
+
+// Rules: LEASE-01, LEASE-02.
+func TestASessionExtendsAndReleasesItsOwnLeases(t *testing.T) {
+	w := newWorld(t, named())
+	other := lease.Owner{Namespace: "ns", Name: "demo", UID: "2"}
+	if found, err := w.Extend(t.Context(), other, vm, time.Hour); found || err != nil {
+		t.Errorf("another Session extends it: %v, %v", found, err)
+	}
+	if state, err := w.Release(t.Context(), other, vm); state != "" || err != nil {
+		t.Errorf("another Session releases it: %v, %v", state, err)
+	}
+	if found, err := w.Extend(t.Context(), demo, vm, time.Hour); !found || err != nil {
+		t.Errorf("its Session extends it: %v, %v", found, err)
+	}
+	if l := w.readVM(); !l.Status.ExpiresAt.Time.Equal(w.now.Add(time.Hour)) {
+		t.Errorf("the lease is %+v", l.Status)
+	}
+	for range 2 {
+		if state, err := w.Release(t.Context(), demo, vm); state != v1alpha1.LeaseStateCleaning || err != nil {
+			t.Errorf("its Session releases it: %v, %v", state, err)
+		}
+	}
+	if l := w.readVM(); l.Spec.DesiredState != v1alpha1.LeaseDesiredStateReleased {
+		t.Errorf("the lease is %+v", l.Spec)
+	}
+	none := lease.Identity{Provider: "p", Type: "vm", ExternalID: "vm-2"}
+	if found, err := w.Extend(t.Context(), demo, none, time.Hour); found || err != nil {
+		t.Errorf("a lease that does not exist is extended: %v, %v", found, err)
+	}
+}
