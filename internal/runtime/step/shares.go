@@ -57,8 +57,8 @@ func (run *Runner) RefuseTooLarge(
 	t turnstate.Turn,
 	cause *fairshare.TooLargeError,
 ) (*journal.Closed, error) {
-	sentence := fmt.Sprintf("The conversation of Session %s is too large for this manager: its journal, the "+
-		"message, and the long prompts and Tools of its configuration exceed %d bytes in total. "+
+	sentence := fmt.Sprintf("The conversation of Session %s is too large for this manager: its journal, "+
+		"its images, the message, and the long prompts and Tools of its configuration exceed %d bytes in total. "+
 		"Continue in a new Session, or raise --conversation-bytes of the manager.",
 		t.Session.Name, fairshare.LargestConversation(cause.Ceiling.Bytes))
 	return run.end(ctx, t, turnstate.Failed(plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, sentence), nil)

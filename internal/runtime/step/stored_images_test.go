@@ -4,17 +4,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/fairshare"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 	"github.com/capstan-dev/capstan/internal/runtime/journal/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/model"
 	"github.com/capstan-dev/capstan/internal/runtime/model/provider"
+	"github.com/capstan-dev/capstan/internal/runtime/plan"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	recordmemory "github.com/capstan-dev/capstan/internal/runtime/record/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
@@ -329,5 +334,38 @@ func TestAnImageOfAnotherSizeIsNotSent(t *testing.T) {
 	b.look("demo-1", part, right)
 	if got := b.shownImages(); len(got) != 1 || !strings.Contains(b.asked[0].Messages[0].PlainText(), noteImageMissing) {
 		t.Errorf("the model is shown %d images and %q", len(got), b.asked[0].Messages[0].PlainText())
+	}
+}
+
+// Rules: IMG-03. The images that a message or the conversation names are read in memory that the Share has.
+func TestAModelCallHasRoomForItsImages(t *testing.T) {
+	b := stored(t, memory.New(), recordmemory.New())
+	const size = 1 << 20
+	id := b.put(owner, imagetest.PNG(size, "a"))
+	needed := fairshare.ConversationBytes(size / 3 * 4)
+	var held fairshare.Amount
+	for n, content := range [][]event.Part{{imageNamed(id)}, {event.Text("And now?")}} {
+		view, err := b.Log.View(t.Context(), session, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn := newTurn("demo-" + string(rune('1'+n)))
+		turn.Content, turn.Progress = content, plan.Begin(view.Head+1, b.micro())
+		turn.Ref.UID += types.UID(turn.Ref.Name)
+		for _, total := range []int64{8 << 20, 64 << 20} {
+			pool := fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 2, Bytes: total}})
+			ctx, share := under(t, pool, CallBytes(turn, 0))
+			b.asked = nil
+			b.answer = func(model.Request) (*model.Response, error) {
+				held = share.Amount()
+				return &model.Response{Text: "Hello."}, nil
+			}
+			_, err := b.Reason(ctx, turn, with())
+			var tooLarge *fairshare.TooLargeError
+			if refused := total < needed; errors.As(err, &tooLarge) != refused || (len(b.asked) == 0) != refused ||
+				!refused && held.Bytes < needed {
+				t.Errorf("%s, with %d bytes: %v, %d calls under %+v", turn.Ref.Name, total, err, len(b.asked), held)
+			}
+		}
 	}
 }
