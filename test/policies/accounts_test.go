@@ -76,8 +76,34 @@ var _ = Describe("The policy layer-accounts", func() {
 		}
 		refuses(updating(ctx, writer, session, func(s *v1alpha1.Session) { s.Spec.ServiceAccountName = "theirs" }),
 			notYourAccount("theirs"))
-		accepts(updating(ctx, other, session, func(s *v1alpha1.Session) { s.Spec.ServiceAccountName = "" }))
 	})
+
+	for kind := range actingAs("") {
+		It("checks who removes or replaces the name in a "+kind+", which uncovers that of another layer",
+			func(ctx context.Context) {
+				writer, _ := newUser(ctx, "capstan-edit", "capstan-tools", newRole(ctx, tokensOf("mine")))
+				other, _ := newUser(ctx, "capstan-edit", "capstan-tools", newRole(ctx, tokensOf("others")))
+				object := actingAs("mine")[kind]
+				object.SetGenerateName("acting-")
+				object.SetName("")
+				stored(ctx, writer, object)
+				for _, account := range []string{"null", `"others"`} {
+					change := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil,
+						`{"spec":{"serviceAccountName":%s}}`, account))
+					changing := func(by client.Client) func() error {
+						return func() error {
+							return by.Patch(ctx, object.DeepCopyObject().(client.Object), change, client.DryRunAll)
+						}
+					}
+					refuses(changing(other), notYourAccount("mine"))
+					if account == "null" {
+						accepts(changing(writer))
+					} else {
+						refuses(changing(writer), notYourAccount("others"))
+					}
+				}
+			})
+	}
 
 	It("is not the only one that binds the manager", func(ctx context.Context) {
 		session := agentCall().NewSession()
