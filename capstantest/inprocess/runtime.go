@@ -150,10 +150,15 @@ func (b *builder) simulate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, found := config.ResolveModel("", "", models); !found {
+	if !hasDefault(models) {
 		m.Annotations = map[string]string{v1alpha1.AnnotationDefaultModel: "true"}
 	}
 	return b.objects.apply(m)
+}
+
+func hasDefault(models []v1alpha1.Model) bool {
+	_, found := config.ResolveModel("", "", models)
+	return found
 }
 
 // check returns why a Session cannot be used.
@@ -182,7 +187,7 @@ func (b *builder) resolve(ctx context.Context, session *v1alpha1.Session) (*conf
 		return nil, err
 	}
 	switch reason, message := resolved.Problem(); {
-	case reason == v1alpha1.ReasonModelNotFound && resolved.Effective.ModelRef == "":
+	case reason == v1alpha1.ReasonModelNotFound && resolved.Effective.ModelRef == "" && !hasDefault(resolved.Models):
 		return nil, fmt.Errorf("Session %q: %w", session.Name, errNoModel)
 	case reason != "":
 		return nil, fmt.Errorf("Session %q cannot be used (%s): %s", session.Name, reason, message)

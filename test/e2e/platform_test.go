@@ -30,6 +30,7 @@ var _ = Describe("An agent that manages agents", func() {
 		own := named(namespace, operator)
 		session := builder.Session("supervisor").In(namespace).Obj()
 		session.Spec.ServiceAccountName = operator
+		session.Spec.ModelRef = &v1alpha1.LocalReference{Name: builder.ModelName}
 		session.Spec.Capabilities = []v1alpha1.CapabilityReference{
 			{Builtin: "platform", MaxRisk: v1alpha1.CapabilityRiskHigh},
 		}

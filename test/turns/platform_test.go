@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -72,6 +73,7 @@ func platformSession(namespace, name, account string) *v1alpha1.Session {
 		{Builtin: platform.Capability, MaxRisk: v1alpha1.CapabilityRiskHigh},
 	}
 	session.Spec.ServiceAccountName = account
+	session.Spec.ModelRef = &v1alpha1.LocalReference{Name: builder.ModelName}
 	return session
 }
 
@@ -219,6 +221,25 @@ var _ = Describe("The capability platform", func() {
 		Eventually(turnPhase(ctx, namespace, "careful-2")).Should(Equal(v1alpha1.TurnPhaseWaitingForToolResults))
 		Expect(turnOf(ctx, namespace, "careful-2").Status.ToolCalls[0].Reason).To(BeEquivalentTo(v1alpha1.ReasonApproval))
 		Expect(sentTo(ctx, namespace, "other")).To(BeEmpty())
+	})
+
+	It("acts as an account only with a Model that a layer names", func(ctx context.Context) {
+		namespace := newPlatform(ctx, map[string][]v1alpha1.SimulatedToolCall{"Delegate": {begin}}, mayRead, maySend)
+		session := platformSession(namespace, "unnamed", bot)
+		session.Spec.ModelRef = nil
+		create(ctx, session, builder.Turn("unnamed-1").In(namespace).Session("unnamed").Input("Delegate.").Obj())
+		Eventually(func(g Gomega) {
+			turn := &v1alpha1.Turn{}
+			g.Expect(kit.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "unnamed-1"}, turn)).To(Succeed())
+			succeeded := meta.FindStatusCondition(turn.Status.Conditions, v1alpha1.ConditionSucceeded)
+			g.Expect(succeeded).NotTo(BeNil())
+			g.Expect(succeeded.Message).To(ContainSubstring("the default Model is not used. Set modelRef"))
+		}).Should(Succeed())
+		Expect(sentTo(ctx, namespace, "other")).To(BeEmpty())
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"modelRef":{"name":"`+builder.ModelName+`"}}}`))
+		Expect(kit.Client.Patch(ctx, session, patch)).To(Succeed())
+		Eventually(kit.Turn(ctx, namespace, "unnamed-1")).Should(capstantest.HaveSucceeded())
+		Expect(sentTo(ctx, namespace, "other")).To(HaveLen(1))
 	})
 
 	It("is not stopped by a network access list, which its program does not leave", func(ctx context.Context) {

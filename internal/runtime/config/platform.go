@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,10 +54,27 @@ func platformDefinition(t builtin.Tool, account string, policy v1alpha1.ToolPoli
 	return definition.BuiltinJob(platform.Capability, tool)
 }
 
+// usesPlatform reports whether the Session has the capability platform. A blueprint has none of its tools.
+func (r *Resolved) usesPlatform() bool {
+	return r.blueprint == nil && slices.ContainsFunc(r.Capabilities().Uses, func(u capability.Use) bool {
+		return u.ID == platform.Capability
+	})
+}
+
+// actsAsAccount reports whether the model acts with the rights of a ServiceAccount.
+func (r *Resolved) actsAsAccount() bool {
+	return r.Effective.ServiceAccountName != "" && r.usesPlatform()
+}
+
+// namedModelMessage tells that a Session that acts as a ServiceAccount needs a Model that a layer names.
+func (r *Resolved) namedModelMessage() string {
+	return fmt.Sprintf("modelRef is not set, and with the capability %s and ServiceAccount %q the default Model is not "+
+		"used. Set modelRef in the Session, its Agent or a Harness.", platform.Capability, r.Effective.ServiceAccountName)
+}
+
 // platformNotes returns a remark on the capability platform without a ServiceAccount; nothing for none.
 func (r *Resolved) platformNotes() []string {
-	if r.Effective.ServiceAccountName != "" || r.blueprint != nil ||
-		!slices.ContainsFunc(r.Capabilities().Uses, func(u capability.Use) bool { return u.ID == platform.Capability }) {
+	if r.Effective.ServiceAccountName != "" || !r.usesPlatform() {
 		return nil
 	}
 	return []string{"The capability platform has no tools, because no layer sets serviceAccountName."}

@@ -11,9 +11,9 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
 )
 
-// managing is a layer with the capability platform.
+// managing is a layer with the capability platform, and with the Model.
 func managing(account string) v1alpha1.ConfigLayer {
-	return v1alpha1.ConfigLayer{ServiceAccountName: account, Capabilities: []v1alpha1.CapabilityReference{
+	return v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "m"}, ServiceAccountName: account, Capabilities: []v1alpha1.CapabilityReference{
 		{Builtin: platform.Capability, MaxRisk: v1alpha1.CapabilityRiskHigh},
 	}}
 }
@@ -65,6 +65,57 @@ func TestACallThatWasPlannedWithAnotherAccountDoesNotRun(t *testing.T) {
 	}
 	if of("admin").Planned(planned) != nil {
 		t.Error("the call runs with another account")
+	}
+}
+
+// Rules: SVC-04, CFG-07.
+func TestASessionThatActsAsAnAccountDoesNotUseTheDefaultModel(t *testing.T) {
+	unnamed := func(layer v1alpha1.ConfigLayer) v1alpha1.ConfigLayer {
+		layer.ModelRef = nil
+		return layer
+	}
+	for name, test := range map[string]struct {
+		harness, session v1alpha1.ConfigLayer
+		used             bool
+	}{
+		"no Model is named":               {session: unnamed(managing("bot"))},
+		"the Harness names the account":   {harness: v1alpha1.ConfigLayer{ServiceAccountName: "bot"}, session: unnamed(managing(""))},
+		"the Session names the Model":     {session: managing("bot"), used: true},
+		"a Harness names the Model":       {harness: managing(""), session: unnamed(managing("bot")), used: true},
+		"without an account":              {session: unnamed(managing("")), used: true},
+		"without the capability platform": {session: v1alpha1.ConfigLayer{ServiceAccountName: "bot"}, used: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := resolvedFrom(t, bundled(test.harness), test.session)
+			model, found := r.Model(nil)
+			reason, message := r.Problem()
+			missing := reason == v1alpha1.ReasonModelNotFound && strings.Contains(message, "the default Model is not used")
+			if found != test.used || missing == test.used || test.used && reason != "" {
+				t.Errorf("the Model is %v, and the problem %s: %s", model, reason, message)
+			}
+			if !found {
+				if reason, again := r.NoModel(); reason != v1alpha1.ReasonModelNotFound || again != message {
+					t.Errorf("Turns wait with %s: %s", reason, again)
+				}
+			}
+		})
+	}
+
+	// The Model that a layer names was deleted while a Turn ran.
+	gone := managing("bot")
+	gone.ModelRef.Name = "gone"
+	r := resolvedFrom(t, bundled(v1alpha1.ConfigLayer{}), gone)
+	if model, found := r.Model(nil); found {
+		t.Errorf("%s is called in place of a Model that is gone", model.Name)
+	}
+	asked := &v1alpha1.TurnControls{ModelRef: &v1alpha1.LocalReference{Name: "gone"}}
+	if model, found := r.Model(asked); found {
+		t.Errorf("%s is called in place of a Model that the message names", model.Name)
+	}
+	// The Model of the layer serves a message that names one that is gone.
+	if model, found := resolvedFrom(t, bundled(v1alpha1.ConfigLayer{}), managing("bot")).Model(asked); !found ||
+		model.Name != "m" {
+		t.Errorf("%v is called", model)
 	}
 }
 

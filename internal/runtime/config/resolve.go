@@ -15,13 +15,8 @@ const isDefault = "true"
 // exist is skipped. Of several defaults the newest counts, and of those created in the same second the first by name.
 // It returns false if there is none.
 func ResolveModel(controls, layered string, models []v1alpha1.Model) (*v1alpha1.Model, bool) {
-	for _, name := range []string{controls, layered} {
-		if name == "" {
-			continue
-		}
-		if i := slices.IndexFunc(models, func(m v1alpha1.Model) bool { return m.Name == name }); i >= 0 {
-			return &models[i], true
-		}
+	if m, ok := namedModel(models, controls, layered); ok {
+		return m, true
 	}
 	var chosen *v1alpha1.Model
 	for i := range models {
@@ -33,6 +28,19 @@ func ResolveModel(controls, layered string, models []v1alpha1.Model) (*v1alpha1.
 		}
 	}
 	return chosen, chosen != nil
+}
+
+// namedModel returns the Model of the first name that exists; empty names count for nothing.
+func namedModel(models []v1alpha1.Model, names ...string) (*v1alpha1.Model, bool) {
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if i := slices.IndexFunc(models, func(m v1alpha1.Model) bool { return m.Name == name }); i >= 0 {
+			return &models[i], true
+		}
+	}
+	return nil, false
 }
 
 // comesBefore reports whether of two default Models the first one counts.

@@ -238,10 +238,14 @@ func (r *Resolved) Blocker() *Blocker {
 	return r.serverBlocker()
 }
 
-// Model returns the Model for a Turn with the given controls (CFG-07).
+// Model returns the Model for a Turn with the given controls (CFG-07). A Session that acts as a ServiceAccount has no
+// default one: a user who may write Models would steer the ServiceAccount with a Model at a server of the user's own.
 func (r *Resolved) Model(controls *v1alpha1.TurnControls) (*v1alpha1.Model, bool) {
 	if r.fixedModel() {
 		controls = nil
+	}
+	if r.actsAsAccount() {
+		return namedModel(r.Models, modelNamed(controls), r.Effective.ModelRef)
 	}
 	return ResolveModel(modelNamed(controls), r.Effective.ModelRef, r.Models)
 }
@@ -293,6 +297,9 @@ func (r *Resolved) NoModel() (reason, message string) {
 
 // defaultModelProblem returns the problem of the namespace's default Model, which is used if none is named.
 func (r *Resolved) defaultModelProblem() (reason, message string) {
+	if r.actsAsAccount() {
+		return v1alpha1.ReasonModelNotFound, r.namedModelMessage()
+	}
 	model, ok := r.Model(nil)
 	if !ok {
 		return v1alpha1.ReasonModelNotFound,
