@@ -28,8 +28,6 @@ const (
 	maxTokenBytes = 16 << 10
 	// maxErrorBytes is the most of an error of the API server that the model reads.
 	maxErrorBytes = 2 << 10
-	// attempts is how often a request is sent that the API server does not answer, or not now.
-	attempts = 4
 	// requestTimeout is how long one request may take, unless it is a watch.
 	requestTimeout = 20 * time.Second
 	// longestPause is the longest pause between two requests.
@@ -164,8 +162,9 @@ type request struct {
 	body           any
 }
 
-// do sends a request and decodes the response. It repeats a request that may succeed later: creations have a name that
-// follows from the call, and a patch results in the same object.
+// do sends a request and decodes the response. It repeats a request that may succeed later, until the call has no time
+// left: creations have a name that follows from the call, and a patch results in the same object. An API server that
+// restarts is away for longer than a few attempts, and a model that is told so repeats the call under another name.
 func (a *api) do(ctx context.Context, r request, into any) error {
 	var body []byte
 	if r.body != nil {
@@ -174,17 +173,51 @@ func (a *api) do(ctx context.Context, r request, into any) error {
 			return fmt.Errorf("encoding the request: %w", err)
 		}
 	}
-	pause := a.pause
-	for attempt := 1; ; attempt++ {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	pause, unanswered := a.pause, false
+	var last error
+	for {
 		after, err := a.once(ctx, r, body, into)
-		if err == nil || after < 0 || attempt == attempts {
-			return err
+		if err == nil {
+			return nil
 		}
-		if !rest(ctx, min(max(pause, after), longestPause)) {
-			return err
+		unanswered = unanswered || !answered(err)
+		if ctx.Err() == nil || last == nil {
+			last = err
 		}
-		pause *= 2
+		if after < 0 || !rest(ctx, min(max(pause, after), longestPause)) {
+			break
+		}
+		pause = min(2*pause, longestPause)
 	}
+	if unanswered && r.method != http.MethodGet {
+		return &unknownOutcome{cause: last}
+	}
+	return last
+}
+
+// unknownOutcome is the error of a request that changes something and that the API server may have carried out, because
+// not all of its attempts were answered.
+type unknownOutcome struct{ cause error }
+
+func (e *unknownOutcome) Error() string {
+	return "it is not known whether the API server has carried out the request, check that before you repeat the call: " +
+		e.cause.Error()
+}
+
+func (e *unknownOutcome) Unwrap() error { return e.cause }
+
+// mayBeDone reports whether the request of an error may have been carried out.
+func mayBeDone(err error) bool {
+	var unknown *unknownOutcome
+	return errors.As(err, &unknown)
+}
+
+// answered reports whether an error is a response by which the API server has not carried out the request.
+func answered(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.Code < http.StatusInternalServerError
 }
 
 // once sends a request once. after is how long to wait before the next attempt, and negative if there must be none.
@@ -192,7 +225,11 @@ func (a *api) once(ctx context.Context, r request, body []byte, into any) (after
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	response, err := a.send(ctx, r, body)
-	if err != nil {
+	var authority *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &authority):
+		return -1, err
+	case err != nil:
 		return 0, err
 	}
 	defer response.Body.Close()

@@ -207,22 +207,67 @@ func (c *call) marks() map[string]string {
 	return map[string]string{AnnotationCall: c.id, AnnotationSession: c.session}
 }
 
-// createOnce creates an object, unless an earlier run of the call has done so.
+// createOnce creates an object, unless an earlier run or attempt of the call has done so.
 func (c *call) createOnce(ctx context.Context, k kind, o object) error {
 	o.APIVersion, o.Kind = "capstan.dev/v1alpha1", k.name
 	err := c.do(ctx, request{method: http.MethodPost, kind: k, query: strict(), body: o}, nil)
-	if !has(err, http.StatusConflict) {
+	exists := has(err, http.StatusConflict)
+	if err == nil || !exists && !mayBeDone(err) {
 		return err
 	}
 	var there object
 	read := c.do(ctx, request{method: http.MethodGet, kind: k, name: o.Metadata.Name}, &there)
 	switch {
+	case read == nil && c.made(k, o, there):
+		return nil
+	case read == nil && exists, has(read, http.StatusNotFound) && answered(err):
+		return err
+	case mayBeDone(err) && read != nil:
+		return fmt.Errorf("it is not known whether %s %s was created, check that before you repeat the call: %w",
+			k.name, o.Metadata.Name, errors.Unwrap(err))
 	case read != nil:
 		return read
-	case there.Metadata.Annotations[AnnotationCall] != c.id:
-		return err
 	default:
-		return nil
+		return fmt.Errorf("%s %s exists, and is not what this call creates", k.name, o.Metadata.Name)
+	}
+}
+
+// made reports whether an object that exists is the one that the call creates. Names and annotations can be foreseen, so
+// that others may have created an object with them. A Turn has the user who has created it, by the policy submitted-by;
+// of another object all that the call sets must be there.
+func (c *call) made(k kind, o, there object) bool {
+	if there.Metadata.Annotations[AnnotationCall] != c.id {
+		return false
+	}
+	return covers(there.Spec, o.Spec) && (k != turns || there.Spec["submittedBy"] == c.user)
+}
+
+// covers reports whether a value has all that another one sets; the API server adds defaults, and drops null.
+func covers(value, part any) bool {
+	switch p := part.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		v, _ := value.(map[string]any)
+		for key := range p {
+			if !covers(v[key], p[key]) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		v, _ := value.([]any)
+		if len(v) != len(p) {
+			return false
+		}
+		for i := range p {
+			if !covers(v[i], p[i]) {
+				return false
+			}
+		}
+		return true
+	default:
+		return value == part
 	}
 }
 

@@ -283,44 +283,6 @@ func TestAResultIsBounded(t *testing.T) {
 	}
 }
 
-// Rules: SVC-04.
-func TestARequestIsRepeatedWhenItMaySucceed(t *testing.T) {
-	for code, want := range map[int]int{
-		http.StatusTooManyRequests: 4, http.StatusServiceUnavailable: 4, http.StatusForbidden: 1, http.StatusNotFound: 1,
-		http.StatusUnprocessableEntity: 1, http.StatusFound: 1,
-	} {
-		t.Run(http.StatusText(code), func(t *testing.T) {
-			c := newCluster(t)
-			seen := 0
-			c.intercept = func(w http.ResponseWriter, _ *http.Request) bool {
-				seen++
-				w.Header().Set("Location", "https://example.org/")
-				status(w, code, "not this time")
-				return true
-			}
-			a := apiOf(t, c)
-			err := a.do(t.Context(), request{method: http.MethodGet, kind: sessions, name: "other"}, nil)
-			if err == nil || seen != want {
-				t.Errorf("%d requests, and %v", seen, err)
-			}
-		})
-	}
-	c := newCluster(t)
-	c.put("sessions/other", nil)
-	first := true
-	c.intercept = func(http.ResponseWriter, *http.Request) bool {
-		if !first {
-			return false
-		}
-		first = false
-		panic(http.ErrAbortHandler) // The connection is lost.
-	}
-	err := apiOf(t, c).do(t.Context(), request{method: http.MethodGet, kind: sessions, name: "other"}, nil)
-	if err != nil {
-		t.Error(err)
-	}
-}
-
 // apiOf is the API server for the program, which does not pause between requests.
 func apiOf(t *testing.T, c *cluster) *api {
 	t.Helper()
