@@ -45,6 +45,7 @@ func (run *Runner) Act(ctx context.Context, t turnstate.Turn, known *act.Step) (
 	addPayments(record.Transition.Summary, calls, known)
 	run.steer(t, &record, steers)
 	record.Unclaimed, record.Parts = known.Unclaimed(calls, nil), known.Parts(calls)
+	record.Events = run.storeImages(ctx, t, record.Events, passTimeout)
 	closed, err = run.append(ctx, t, record)
 	if errors.Is(err, journal.ErrFull) {
 		return run.full(ctx, t, known, err)

@@ -125,10 +125,8 @@ func (run *Runner) compact(
 	record.Events = append(run.opening(t), run.compactionEvents(k, began, compacted)...)
 	record.Transition = plan.Compacted(t.Progress, k.trigger)
 	k.account(record.Transition.Summary)
-	undelivered := &UndeliveredResponse{
-		Since: run.Clock(), record: record,
-		compose: func(context.Context, map[string]journal.RecordedTurn) journal.Record { return record },
-	}
+	undelivered := run.undelivered(ctx, t, record,
+		func(context.Context, map[string]journal.RecordedTurn) journal.Record { return record })
 	if m := k.writer(); m != nil {
 		undelivered.dropped = &Dropped{message: event.NewID(), model: m.Name}
 	}

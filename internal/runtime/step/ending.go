@@ -120,6 +120,7 @@ func (run *Runner) end(
 		if t, err = run.guarded(ctx, t); err != nil {
 			return nil, err
 		}
+		t = run.describeImages(ctx, t, passTimeout)
 	}
 	return run.closing(ctx, t, known, func(t turnstate.Turn, calls []event.Event) journal.Record {
 		record := recordOf(t)
@@ -138,6 +139,8 @@ func (run *Runner) end(
 func (run *Runner) closing(
 	ctx context.Context, t turnstate.Turn, given *act.Step, compose func(turnstate.Turn, []event.Event) journal.Record,
 ) (*journal.Closed, error) {
+	storing, cancel := context.WithTimeout(ctx, passTimeout)
+	defer cancel()
 	for {
 		known, parts, err := run.addSettled(ctx, t, given)
 		if err != nil {
@@ -155,6 +158,7 @@ func (run *Runner) closing(
 			addPayments(record.Transition.Summary, attempt.Progress.ToolCalls, ended)
 		}
 		record.Closing, record.Unclaimed, record.Parts = true, unclaimed, parts
+		record.Events = run.storeImages(storing, attempt, record.Events, passTimeout)
 		closed, err := run.append(ctx, attempt, record)
 		if !errors.Is(err, journal.ErrStale) {
 			return closed, err

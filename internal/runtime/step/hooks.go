@@ -224,7 +224,7 @@ func (run *Runner) continueHooked(
 	}
 	record = run.amended(t, c, record, decisions)
 	compose := func(context.Context, map[string]journal.RecordedTurn) journal.Record { return record }
-	return run.deliver(ctx, t, &UndeliveredResponse{Since: run.Clock(), record: record, compose: compose})
+	return run.deliver(ctx, t, run.undelivered(ctx, t, record, compose), storeTimeout)
 }
 
 // decide runs the hooks at the calls of a response, in the order of the calls.

@@ -19,9 +19,10 @@ const (
 	// noteImageMissing and noteImageUnread stand in a prompt for an image that is named by its id.
 	noteImageMissing = "(Left out: an image that this session does not have any more, or did not have when it was named.)"
 	noteImageUnread  = "(Left out: an image that could not be read now.)"
-	// storeTimeout bounds the time for which a model call waits for the images of its messages to be stored, and
-	// passTimeout that of a pass, which other Turns wait for.
-	storeTimeout, passTimeout = 20 * time.Second, 2 * time.Second
+	// storeTimeout bounds the time for which a model's response waits for the images of its step to be stored, and
+	// passTimeout that for which a pass of a reconciler waits: it must not wait for a place to close a step.
+	storeTimeout = 20 * time.Second
+	passTimeout  = time.Second
 )
 
 // imagesOf returns the images of a Session; nil if the process has no stores.
@@ -33,18 +34,16 @@ func (run *Runner) imagesOf(s journal.Session) *sessionimage.Images {
 }
 
 // storeImages stores the images that events have by value, and returns the events with their ids instead, so that the
-// journal has no images. An image that cannot be stored, because there is no room for example, stays where it is: it
-// must not keep a step from ending. Images that events name by their ids are described, but for those of the Turn's own
-// message: a model may have been sent it already, with a note in place of an image that was not described.
+// journal has no images. An image that cannot be stored in the given time, or for which there is no room, stays where it
+// is: it must not keep a step from ending. Images that events name by their ids are described, but for those of the
+// Turn's own message: a model may have been sent it already, with a note in place of an image that was not described.
 func (run *Runner) storeImages(
-	ctx context.Context, t turnstate.Turn, events []event.Event, timeout time.Duration,
+	ctx context.Context, t turnstate.Turn, events []event.Event, wait time.Duration,
 ) []event.Event {
 	images := run.imagesOf(t.Session)
 	if images == nil {
 		return events
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	own, others := split(t, events)
 	drafts, _, err := imagesIn(own)
 	further, named, err2 := imagesIn(others)
@@ -52,7 +51,12 @@ func (run *Runner) storeImages(
 	if err != nil || err2 != nil || len(drafts)+len(named) == 0 {
 		return events // The next reader of events that cannot be decoded reports them.
 	}
-	known, err := images.Keep(ctx, drafts, named)
+	known, err := atMost(ctx, wait, func(ctx context.Context) (map[string]sessionimage.Info, error) {
+		if len(drafts) == 0 {
+			return images.Describe(ctx, named)
+		}
+		return images.Keep(ctx, drafts, named)
+	})
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("Failed to store the images of a step; its journal entry has them",
 			"error", err.Error())
@@ -72,6 +76,34 @@ func (run *Runner) storeImages(
 		return events
 	}
 	return slices.Concat(own, others)
+}
+
+// atMost calls a function, and does not wait longer for it than given. A write to a store has a time limit of its own
+// and is not cancelled with its context: it may end later, and harms nothing then.
+func atMost[A any](ctx context.Context, wait time.Duration, call func(context.Context) (A, error)) (A, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	type result struct {
+		value A
+		err   error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		defer cancel()
+		value, err := call(ctx)
+		ended <- result{value, err}
+	}()
+	select {
+	case r := <-ended:
+		return r.value, r.err
+	case <-ctx.Done():
+		select {
+		case r := <-ended:
+			return r.value, r.err
+		default:
+		}
+		var none A
+		return none, ctx.Err()
+	}
 }
 
 // split returns the event with the message of the Turn itself, if a record has it, and the other events.
@@ -99,18 +131,20 @@ func imagesIn(events []event.Event) (drafts []sessionimage.Draft, named []string
 // describeImages returns a Turn, whose message must have been read, with the sizes of the images that its message
 // names: they take memory when they are read. An image that does not exist, or that cannot be read now, has none, and
 // is never sent.
-func (run *Runner) describeImages(ctx context.Context, t turnstate.Turn) turnstate.Turn {
+func (run *Runner) describeImages(ctx context.Context, t turnstate.Turn, wait time.Duration) turnstate.Turn {
 	images := run.imagesOf(t.Session)
 	var named []string
 	for _, p := range t.Content {
-		if p.ImageID != "" {
+		if p.ImageID != "" && p.MediaType == "" {
 			named = append(named, p.ImageID)
 		}
 	}
 	if images == nil || len(named) == 0 {
 		return t
 	}
-	known, err := images.Describe(ctx, named)
+	known, err := atMost(ctx, wait, func(ctx context.Context) (map[string]sessionimage.Info, error) {
+		return images.Describe(ctx, named)
+	})
 	if err != nil {
 		logr.FromContextOrDiscard(ctx).Info("Failed to describe the images of a message", "error", err.Error())
 		return t

@@ -84,7 +84,7 @@ func (run *Runner) ReasonAfter(
 		return nil, err
 	}
 	if g.compacted != nil {
-		return run.deliver(ctx, t, g.compacted)
+		return run.deliver(ctx, t, g.compacted, storeTimeout)
 	}
 	c = g.hold(c, view.Context)
 	// They are large, and the response may be kept for a while.
@@ -94,11 +94,9 @@ func (run *Runner) ReasonAfter(
 		// A message that cannot be read now waits for a later step: a response that was paid for must not be lost
 		// because of it.
 		waiting, _ := pendingMessages(ctx, t)
-		record := run.closeReason(t, c, g, readMessages(ctx, notInJournal(waiting, turns)))
-		record.Events = run.storeImages(ctx, t, record.Events, storeTimeout)
-		return record
+		return run.closeReason(t, c, g, readMessages(ctx, notInJournal(waiting, turns)))
 	}
-	undelivered := &UndeliveredResponse{Since: run.Clock(), record: compose(ctx, view.Turns), compose: compose}
+	undelivered := run.undelivered(ctx, t, compose(ctx, view.Turns), compose)
 	if run.hooksMatch(ctx, c, undelivered.record) {
 		if closed, err = run.hooked(ctx, t, c, undelivered); err != nil || closed != nil {
 			return closed, err
@@ -108,7 +106,7 @@ func (run *Runner) ReasonAfter(
 		// The id is a new one: the journal may have text of the response, as discarded.
 		undelivered.dropped = &Dropped{message: event.NewID(), model: m.Name}
 	}
-	return run.deliver(ctx, t, undelivered)
+	return run.deliver(ctx, t, undelivered, storeTimeout)
 }
 
 // firstMessage returns a Turn whose first step is open with its whole message, and the conversation before it, which
@@ -124,7 +122,7 @@ func (run *Runner) firstMessage(
 		return t, nil, err
 	}
 	requested := t.SentBytes()
-	if t = run.describeImages(ctx, t); t.SentBytes() > requested {
+	if t = run.describeImages(ctx, t, storeTimeout); t.SentBytes() > requested {
 		if view, err = run.conversation(ctx, t, head); err != nil {
 			return t, nil, fmt.Errorf("reading the conversation: %w", err)
 		}

@@ -100,7 +100,6 @@ const contextToolImage = "tool_image"
 
 // append closes the open step.
 func (run *Runner) append(ctx context.Context, t turnstate.Turn, r journal.Record) (*journal.Closed, error) {
-	r.Events = run.storeImages(ctx, t, r.Events, passTimeout)
 	closed, err := run.Log.Append(ctx, t.Session, r)
 	if err != nil {
 		return nil, fmt.Errorf("closing step %d of Turn %s: %w", t.Step(), t.Ref.Name, err)

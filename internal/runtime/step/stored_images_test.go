@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -24,6 +26,8 @@ import (
 	recordmemory "github.com/capstan-dev/capstan/internal/runtime/record/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionimage/imagetest"
+	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/content"
 	"github.com/capstan-dev/capstan/internal/runtime/turnstate"
 	"github.com/capstan-dev/capstan/internal/testing/images"
 )
@@ -141,12 +145,12 @@ func TestImagesOfMessagesAreStoredBesideTheJournal(t *testing.T) {
 // Rules: IMG-03. A message may name an image; one of another Session is missing.
 func TestAMessageNamesAnImage(t *testing.T) {
 	b := stored(t, memory.New(), recordmemory.New())
-	content := imagetest.PNG(sessionimage.MaxImageBytes, "large")
-	id := b.put(owner, content)
+	large := imagetest.PNG(sessionimage.MaxImageBytes, "large")
+	id := b.put(owner, large)
 	foreign := b.put(record.Session{Namespace: "ns", Name: "other", UID: "other-uid"}, imagetest.PNG(100, "secret"))
 	turn, _ := b.look("demo-1", imageNamed(id), imageNamed(foreign), imageNamed("img-0"))
 	got := b.asked[0].Messages[0]
-	if all := got.Images(); len(all) != 1 || all[0].Base64 != base64.StdEncoding.EncodeToString(content) ||
+	if all := got.Images(); len(all) != 1 || all[0].Base64 != base64.StdEncoding.EncodeToString(large) ||
 		strings.Count(got.PlainText(), noteImageMissing) != 2 || turn.Progress.Output != "Hello." {
 		t.Errorf("the model is shown %d images and %.300q", len(all), got.PlainText())
 	}
@@ -232,6 +236,107 @@ func TestAStoreThatFailsEndsNoTurn(t *testing.T) {
 	}
 }
 
+// stuck are objects whose writes take as long as they may, or until they are released.
+type stuck struct {
+	record.Objects
+	released chan struct{}
+}
+
+func (s *stuck) WriteIndex(ctx context.Context, _ record.Scope, _ record.Stored) error {
+	select {
+	case <-ctx.Done():
+	case <-s.released:
+	}
+	return record.ErrRefused
+}
+
+// occupied is the store of a Session that another operation changes until the test ends.
+func (b *bench) occupied() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
+	ended, begun := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, err := b.Records.Update(ctx, sessionimage.ScopeOf(owner), record.Cause{},
+			func(ctx context.Context, _ *record.Index) (*record.Operation, error) {
+				close(begun)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})
+		if err == nil {
+			b.t.Error("the other operation was carried out")
+		}
+	}()
+	<-begun
+	b.t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+}
+
+// Rules: IMG-03. A pass that closes a step does not wait for its images: they are in the entry then.
+func TestAStepIsClosedWithoutItsImagesStored(t *testing.T) {
+	image := imagetest.PNG(5000, "result")
+	closings := map[string]func(*bench) error{
+		"act": func(b *bench) error {
+			turn, bulk := b.acting()
+			b.occupied()
+			_, err := b.Act(b.t.Context(), turn, facts{
+				Outcomes: map[string]tool.Outcome{
+					"1-0": succeeded(content.FromImage("image/png", image, int64(len(image)))),
+				},
+				Planned: bulk,
+			}.step())
+			return err
+		},
+		"cancel": func(b *bench) error {
+			turn := newTurn("demo-1")
+			turn.Content = []event.Part{inline(image), imageNamed(b.put(owner, imagetest.PNG(100, "a")))}
+			b.occupied()
+			_, err := b.Cancel(b.t.Context(), turn, nil)
+			return err
+		},
+		"slow writes": func(b *bench) error {
+			objects := &stuck{recordmemory.New(), make(chan struct{})}
+			b.t.Cleanup(func() { close(objects.released) })
+			b.Records = record.New(objects, record.Options{})
+			turn := newTurn("demo-1")
+			turn.Content = []event.Part{inline(image)}
+			_, err := b.Cancel(b.t.Context(), turn, nil)
+			return err
+		},
+	}
+	for name, closing := range closings {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := stored(t, memory.New(), recordmemory.New())
+				began := time.Now()
+				if err := closing(b); err != nil {
+					t.Fatal(err)
+				}
+				if waited := time.Since(began); waited > 2*time.Second {
+					t.Errorf("the step was closed after %s", waited)
+				}
+				if !b.journalHas(inline(image).Base64) {
+					t.Error("the journal lacks the image")
+				}
+			})
+		})
+	}
+}
+
+// Rules: IMG-03. A response whose images could not be stored waits for them once.
+func TestAResponseWaitsOnceForItsImages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := stored(t, memory.New(), recordmemory.New())
+		b.occupied()
+		began := time.Now()
+		b.look("demo-1", inline(imagetest.PNG(5000, "a")))
+		if waited := time.Since(began); waited > storeTimeout+time.Second {
+			t.Errorf("the step was closed after %s", waited)
+		}
+	})
+}
+
 // Rules: IMG-03. Images for which the Session has no room, and what is not an image, stay in the journal.
 func TestWhatIsNotStoredStaysInTheJournal(t *testing.T) {
 	b := stored(t, memory.New(), recordmemory.New())
@@ -307,8 +412,8 @@ func TestImagesOfMessagesThatSteerAreStored(t *testing.T) {
 // next request has of a message what the first one had.
 func TestAnImageIsSentOnlyIfItsSizeCounts(t *testing.T) {
 	b := stored(t, memory.New(), recordmemory.New())
-	content := imagetest.PNG(30_000, "later")
-	image, named := inline(content), imageNamed(sessionimage.IDOf(content))
+	later := imagetest.PNG(30_000, "later")
+	image, named := inline(later), imageNamed(sessionimage.IDOf(later))
 	b.look("demo-1", slices.Repeat([]event.Part{named}, 32)...)
 	b.look("demo-2", named, image)
 	first := b.asked[0].Messages

@@ -33,6 +33,15 @@ type UndeliveredResponse struct {
 	compose func(context.Context, map[string]journal.RecordedTurn) journal.Record
 }
 
+// undelivered returns a response that is about to be appended, with its images stored.
+func (run *Runner) undelivered(
+	ctx context.Context, t turnstate.Turn, record journal.Record,
+	compose func(context.Context, map[string]journal.RecordedTurn) journal.Record,
+) *UndeliveredResponse {
+	record.Events = run.storeImages(ctx, t, record.Events, storeTimeout)
+	return &UndeliveredResponse{Since: run.Clock(), record: record, compose: compose}
+}
+
 // Error implements error.
 func (u *UndeliveredResponse) Error() string {
 	return fmt.Sprintf("failed to append the model response to the journal: %v", u.Err)
@@ -94,15 +103,17 @@ func (run *Runner) Probe(ctx context.Context, t turnstate.Turn) (*journal.Closed
 
 // Deliver retries to close the step with a response that could not be appended before.
 func (run *Runner) Deliver(ctx context.Context, t turnstate.Turn, u *UndeliveredResponse) (*journal.Closed, error) {
-	return run.deliver(ctx, t, u)
+	return run.deliver(ctx, t, u, passTimeout)
 }
 
 // maxRecompositions bounds how often a response is composed again because messages to be steered in were withdrawn.
 const maxRecompositions = 8
 
 // deliver closes the step with a response. One that the journal can never hold ends the Turn; any other that is not
-// appended stays with the caller.
-func (run *Runner) deliver(ctx context.Context, t turnstate.Turn, u *UndeliveredResponse) (*journal.Closed, error) {
+// appended stays with the caller. Images of messages that were steered in meanwhile are waited for as long as given.
+func (run *Runner) deliver(
+	ctx context.Context, t turnstate.Turn, u *UndeliveredResponse, wait time.Duration,
+) (*journal.Closed, error) {
 	record := u.record
 	closed, err := run.append(ctx, t, record)
 	for range maxRecompositions {
@@ -115,6 +126,7 @@ func (run *Runner) deliver(ctx context.Context, t turnstate.Turn, u *Undelivered
 			break
 		}
 		record = u.compose(ctx, view.Turns)
+		record.Events = run.storeImages(ctx, t, record.Events, wait)
 		closed, err = run.append(ctx, t, record)
 	}
 	switch {
