@@ -59,7 +59,8 @@ func (c *Ceiling) admit(
 	return ended, nil
 }
 
-// others returns the size of all other stores of a namespace, and reads those that are not known.
+// others returns the size of all other stores of a namespace, and reads those that are not known. Each size is kept as
+// it is read, so that an operation whose time was too short leaves less to be read for the next one.
 func (c *Ceiling) others(
 	ctx context.Context, scope Scope, size func(context.Context, Scope) (int64, error),
 ) (int64, error) {
@@ -79,6 +80,8 @@ func (c *Ceiling) others(
 			if bytes, err = size(ctx, other); err != nil {
 				return 0, fmt.Errorf("counting the stores of namespace %s: %w", scope.Namespace, err)
 			}
+			c.add(other, bytes)
+			before[other] = bytes
 		}
 		now[other] = bytes
 		sum += bytes
@@ -121,6 +124,22 @@ func (c *Ceiling) replace(namespace string, before, counted map[Scope]int64) {
 func (c *Ceiling) set(scope Scope, bytes int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[string]map[Scope]int64{}
+	}
+	if c.known[scope.Namespace] == nil {
+		c.known[scope.Namespace] = map[Scope]int64{}
+	}
+	c.known[scope.Namespace][scope] = bytes
+}
+
+// add keeps the size of a store that was read, unless an operation has counted it meanwhile.
+func (c *Ceiling) add(scope Scope, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := c.known[scope.Namespace][scope]; known {
+		return
+	}
 	if c.known == nil {
 		c.known = map[string]map[Scope]int64{}
 	}

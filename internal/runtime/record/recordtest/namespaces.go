@@ -65,6 +65,48 @@ func namespaceIsBounded(f *fixture) {
 	}
 }
 
+// countingGoesOn lets each operation read a few indexes of a namespace with more stores: the next one reads the others,
+// so that one has counted them all after a few attempts.
+func countingGoesOn(f *fixture) {
+	const stores, reads = 12, 3
+	scopes := []record.Scope{f.scope}
+	for range stores {
+		scopes = append(scopes, newScope())
+	}
+	store := f.ceiling(1_000_000, scopes...)
+	for _, scope := range scopes[1:] {
+		if err := f.grow(store, scope, "/a", 30_000); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	after := f.ceiling(stores*30_000+10_000, scopes...)
+	attempt := func(size int) error {
+		ctx, cancel := context.WithCancel(f.t.Context())
+		defer cancel()
+		var read atomic.Int64
+		f.objects.Intercept(func(call Call) Fault {
+			if call.Method == ReadIndex && read.Add(1) > reads {
+				cancel()
+				return Fault{Before: func(ctx context.Context) error { return ctx.Err() }}
+			}
+			return Fault{}
+		})
+		defer f.objects.Intercept(nil)
+		_, err := after.Apply(ctx, f.scope, record.Operation{Cause: f.cause(1), Put: []record.Put{noise("/a", 1, size)}})
+		return err
+	}
+	attempts, err := 0, context.Canceled
+	for ; errors.Is(err, context.Canceled) && attempts <= stores; attempts++ {
+		err = attempt(10_001)
+	}
+	if !errors.Is(err, record.ErrNamespaceFull) {
+		f.t.Fatalf("above the ceiling, after %d attempts: %v", attempts, err)
+	}
+	if err := attempt(10_000); err != nil {
+		f.t.Fatalf("up to the ceiling: %v", err)
+	}
+}
+
 // ceilingHoldsUnderLoad writes to many stores of a namespace at once, of which some writes have an unknown outcome.
 func ceilingHoldsUnderLoad(f *fixture) {
 	const limit, size = 50_000, 6_000

@@ -53,6 +53,7 @@ func Run(t *testing.T, newObjects func(t *testing.T) record.Objects) {
 		{"WrittenBytesAreLimitedBeforeTheyAreWritten", bytesAreLimited},
 		{"ACancelledOperationLeavesNothingHalf", cancelledOperation},
 		{"ANamespaceHasACeiling", namespaceIsBounded},
+		{"TheCountOfANamespaceGoesOn", countingGoesOn},
 		{"AStoreThatCannotBeReadDoesNotStopOthers", unreadableStores},
 		{"ACeilingHoldsUnderLoad", ceilingHoldsUnderLoad},
 		{"ANamespaceIsDeletedUnderLoad", namespaceIsDeleted},
