@@ -112,16 +112,32 @@ func (run *Runner) end(
 	known *act.Step,
 	output ...event.Event,
 ) (*journal.Closed, error) {
+	t, err := run.recordable(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	if t.Step() == 1 {
-		var err error
-		if t, err = wholeMessage(ctx, t); err != nil {
-			return nil, err
-		}
-		if t, err = run.guarded(ctx, t); err != nil {
-			return nil, err
-		}
 		t = run.describeImages(ctx, t, passTimeout)
 	}
+	return run.endAs(ctx, t, e, known, output...)
+}
+
+// recordable returns a Turn with its message as the end of its first step records it.
+func (run *Runner) recordable(ctx context.Context, t turnstate.Turn) (turnstate.Turn, error) {
+	if t.Step() != 1 {
+		return t, nil
+	}
+	t, err := wholeMessage(ctx, t)
+	if err != nil {
+		return t, err
+	}
+	return run.guarded(ctx, t)
+}
+
+// endAs is end for a Turn whose message is as it is to be recorded.
+func (run *Runner) endAs(
+	ctx context.Context, t turnstate.Turn, e turnstate.Ending, known *act.Step, output ...event.Event,
+) (*journal.Closed, error) {
 	return run.closing(ctx, t, known, func(t turnstate.Turn, calls []event.Event) journal.Record {
 		record := recordOf(t)
 		record.Events = append(run.opening(t), calls...)

@@ -71,7 +71,13 @@ func (run *Runner) storeImages(
 	if err != nil {
 		return events
 	}
-	others, err = event.ReplaceImages(others, func(p event.Part) event.Part { return storedPart(p, known) })
+	describe := describing(known)
+	others, err = event.ReplaceImages(others, func(p event.Part) event.Part {
+		if p.ImageID != "" {
+			return describe(p)
+		}
+		return storedPart(p, known)
+	})
 	if err != nil {
 		return events
 	}
@@ -150,12 +156,28 @@ func (run *Runner) describeImages(ctx context.Context, t turnstate.Turn, wait ti
 		return t
 	}
 	t.Content = slices.Clone(t.Content)
+	describe := describing(known)
 	for i, p := range t.Content {
 		if p.ImageID != "" {
-			t.Content[i] = storedPart(p, known)
+			t.Content[i] = describe(p)
 		}
 	}
 	return t
+}
+
+// describing returns a function that describes the images that parts name. It describes no more bytes of them than a
+// Session may have of images, so that they fit into a request: others are named more often than once.
+func describing(known map[string]sessionimage.Info) func(event.Part) event.Part {
+	left := int64(sessionimage.MaxBytes)
+	return func(p event.Part) event.Part {
+		info, found := known[p.ImageID]
+		if !found || p.MediaType != "" || info.Size > left {
+			return p
+		}
+		left -= info.Size
+		p.MediaType, p.ImageBytes = info.ContentType, info.Size
+		return p
+	}
 }
 
 // draftOf returns an image that a part has by value. One whose base64 is not the one that its bytes are written as
@@ -171,14 +193,8 @@ func draftOf(p event.Part) (sessionimage.Draft, bool) {
 	return sessionimage.Draft{ContentType: p.MediaType, Bytes: content}, true
 }
 
-// storedPart is an image part as the journal has it, with the images that the Session has stored.
+// storedPart is an image that a part has by value as the journal has it, with the images that the Session has stored.
 func storedPart(p event.Part, known map[string]sessionimage.Info) event.Part {
-	if p.ImageID != "" {
-		if info, found := known[p.ImageID]; found && p.MediaType == "" {
-			p.MediaType, p.ImageBytes = info.ContentType, info.Size
-		}
-		return p
-	}
 	draft, possible := draftOf(p)
 	if !possible {
 		return p

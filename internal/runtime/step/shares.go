@@ -51,7 +51,9 @@ func (run *Runner) within(
 	}
 }
 
-// RefuseTooLarge ends the Turn because its conversation needs more memory than its namespace may use.
+// RefuseTooLarge ends the Turn because its conversation needs more memory than its namespace may use. The images that
+// its message names are recorded without their sizes, and so are never sent: otherwise one message would make the
+// conversation too large for all later Turns.
 func (run *Runner) RefuseTooLarge(
 	ctx context.Context,
 	t turnstate.Turn,
@@ -61,5 +63,9 @@ func (run *Runner) RefuseTooLarge(
 		"its images, the message, and the long prompts and Tools of its configuration exceed %d bytes in total. "+
 		"Continue in a new Session, or raise --conversation-bytes of the manager.",
 		t.Session.Name, fairshare.LargestConversation(cause.Ceiling.Bytes))
-	return run.end(ctx, t, turnstate.Failed(plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, sentence), nil)
+	t, err := run.recordable(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return run.endAs(ctx, t, turnstate.Failed(plan.Failure{Code: v1alpha1.ErrorCodeRequestTooLarge}, sentence), nil)
 }

@@ -429,6 +429,59 @@ func TestAnImageIsSentOnlyIfItsSizeCounts(t *testing.T) {
 	}
 }
 
+// Rules: IMG-03. A message that is refused because of the images that it names does not end its Session: they are not
+// sent later either.
+func TestAMessageWithTooManyImagesEndsItsTurnAlone(t *testing.T) {
+	b := stored(t, memory.New(), recordmemory.New())
+	id := b.put(owner, imagetest.PNG(sessionimage.MaxImageBytes, "large"))
+	turn := newTurn("demo-1")
+	turn.Content = slices.Repeat([]event.Part{imageNamed(id)}, 32)
+	if _, err := b.RefuseTooLarge(t.Context(), turn, &fairshare.TooLargeError{}); err != nil {
+		t.Fatal(err)
+	}
+	view, err := b.Log.View(t.Context(), session, 0)
+	if err != nil || view.Conversation > 100_000 {
+		t.Errorf("the conversation has %d bytes, %v", view.Conversation, err)
+	}
+	b.look("demo-2", imageNamed(id))
+	if got := b.shownImages(); len(got) != 1 || !strings.Contains(b.asked[0].Messages[0].PlainText(), noteImageMissing) {
+		t.Errorf("the next Turn shows %d images and %.300q", len(got), b.asked[0].Messages[0].PlainText())
+	}
+}
+
+// Rules: IMG-03. The images that the messages or results of a step name have at most the bytes that a Session may have:
+// each image once is never more.
+func TestNamedImagesAreBounded(t *testing.T) {
+	b := stored(t, memory.New(), recordmemory.New())
+	named := imageNamed(b.put(owner, imagetest.PNG(sessionimage.MaxImageBytes, "large")))
+	small := imageNamed(b.put(owner, imagetest.PNG(100, "small")))
+	parts := append(slices.Repeat([]event.Part{named}, 5), small)
+	shows := func(want, notes int) {
+		t.Helper()
+		var text string
+		for _, m := range b.asked[len(b.asked)-1].Messages {
+			text += m.PlainText()
+		}
+		if got := b.shownImages(); len(got) != want || strings.Count(text, noteImageMissing) != notes {
+			t.Errorf("the model is shown %d images and %.400q", len(got), text)
+		}
+	}
+	b.look("demo-1", parts...)
+	shows(4, 2)
+	first := newTurn("demo-2")
+	first.Ref.UID, first.Progress = "uid-2", plan.Begin(2, b.micro())
+	first.Steers = func(context.Context) ([]turnstate.Steer, error) {
+		return []turnstate.Steer{
+			{Ref: v1alpha1.JournalTurn{Name: "demo-3", UID: "steer-3"}, Content: parts[:2]},
+			{Ref: v1alpha1.JournalTurn{Name: "demo-4", UID: "steer-4"}, Content: parts[2:]},
+		}, nil
+	}
+	next, _ := b.reason(first, with())
+	next.Steers = nil
+	b.reason(next, with())
+	shows(8, 4)
+}
+
 // Rules: IMG-03. A size that a part has and the image has not does not count either.
 func TestAnImageOfAnotherSizeIsNotSent(t *testing.T) {
 	b := stored(t, memory.New(), recordmemory.New())
