@@ -17,12 +17,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
 
 const (
-	// maxResponseBytes is the most that is read of a response. Objects have at most 1.5 MiB; a page has a hundred rows.
+	// maxResponseBytes is the most that is read of a response. An object has at most 1.5 MiB.
 	maxResponseBytes = 8 << 20
 	// maxTokenBytes bounds a token. Those of ServiceAccounts have about 1 KiB.
 	maxTokenBytes = 16 << 10
@@ -220,6 +221,9 @@ func answered(err error) bool {
 	return errors.As(err, &r) && r.Code < http.StatusInternalServerError
 }
 
+// errTooLarge is the error of a response that is not read to its end.
+var errTooLarge = fmt.Errorf("the response of the API server has more than %d bytes", maxResponseBytes)
+
 // once sends a request once. after is how long to wait before the next attempt, and negative if there must be none.
 func (a *api) once(ctx context.Context, r request, body []byte, into any) (after time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -238,7 +242,7 @@ func (a *api) once(ctx context.Context, r request, body []byte, into any) (after
 	case err != nil:
 		return 0, fmt.Errorf("reading the response of the API server: %w", err)
 	case len(raw) > maxResponseBytes:
-		return -1, fmt.Errorf("the response of the API server has more than %d bytes", maxResponseBytes)
+		return -1, errTooLarge
 	case response.StatusCode < 200 || response.StatusCode > 299:
 		return again(response), refused(response.StatusCode, raw)
 	case into == nil:
@@ -339,4 +343,43 @@ func head(text string, most int) string {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
 	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+// encodedHead returns the start of a text of which the JSON string has at most so many bytes, with a mark if it was cut.
+func encodedHead(text string, most int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	bytes, fits := 0, 0
+	for at, char := range text {
+		if bytes+len(cutMark) <= most {
+			fits = at
+		}
+		if bytes += encodedRune(char); bytes > most {
+			return text[:fits] + cutMark
+		}
+	}
+	return text
+}
+
+// cutMark ends a text that was cut.
+const cutMark = "..."
+
+// encodedBytes is the size of a valid text in JSON, without its quotes.
+func encodedBytes(text string) int {
+	n := 0
+	for _, char := range text {
+		n += encodedRune(char)
+	}
+	return n
+}
+
+// encodedRune is the size of a character in the JSON that encode writes.
+func encodedRune(char rune) int {
+	switch {
+	case char == '"', char == '\\', char == '\n', char == '\r', char == '\t', char == '\b', char == '\f':
+		return 2
+	case char < ' ', char == '\u2028', char == '\u2029':
+		return 6
+	default:
+		return utf8.RuneLen(char)
+	}
 }

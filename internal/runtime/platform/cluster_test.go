@@ -7,12 +7,14 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -76,7 +78,8 @@ func (c *cluster) put(path string, spec map[string]any, status ...map[string]any
 	o := map[string]any{
 		"kind": kind, "spec": spec,
 		"metadata": map[string]any{
-			"name": name, "resourceVersion": "1", "creationTimestamp": fmt.Sprintf("2030-01-01T00:00:%02dZ", len(c.objects)),
+			"name": name, "uid": "uid-" + name, "resourceVersion": "1",
+			"creationTimestamp": fmt.Sprintf("2030-01-01T00:00:%02dZ", len(c.objects)),
 		},
 	}
 	if len(status) > 0 {
@@ -138,7 +141,7 @@ func (c *cluster) serve(w http.ResponseWriter, r *http.Request, path string) {
 		c.objects[created] = body
 		respond(w, body)
 	case strings.Contains(r.Header.Get("Accept"), "as=Table"):
-		respond(w, c.table(path))
+		respond(w, c.table(path, r.URL.Query()))
 	case found == nil:
 		status(w, http.StatusNotFound, path+" not found")
 	case r.Method == http.MethodPatch:
@@ -156,13 +159,21 @@ func (c *cluster) serve(w http.ResponseWriter, r *http.Request, path string) {
 	}
 }
 
-// table is a list as the API server shows it.
-func (c *cluster) table(kind string) map[string]any {
-	rows := []any{}
-	for path, o := range c.objects {
-		if !strings.HasPrefix(path, kind+"/") {
+// table is a page of a list as the API server shows it. The mark of the next page is the path of the last object.
+func (c *cluster) table(kind string, query url.Values) map[string]any {
+	rows, last := []any{}, ""
+	limit, _ := strconv.Atoi(query.Get("limit"))
+	next := map[string]any{}
+	for _, path := range slices.Sorted(maps.Keys(c.objects)) {
+		o := c.objects[path]
+		if !strings.HasPrefix(path, kind+"/") || path <= query.Get("continue") {
 			continue
 		}
+		if len(rows) == limit {
+			next["continue"] = last
+			break
+		}
+		last = path
 		spec, _ := o["spec"].(map[string]any)
 		state, _ := o["status"].(map[string]any)
 		session, _ := spec["sessionRef"].(map[string]any)
@@ -178,7 +189,7 @@ func (c *cluster) table(kind string) map[string]any {
 			map[string]any{"name": "Phase"},
 			map[string]any{"name": "Lifecycle"},
 		},
-		"rows": rows,
+		"rows": rows, "metadata": next,
 	}
 }
 

@@ -19,8 +19,8 @@ const (
 	maxMessages, defaultMessages = 50, 10
 	// maxMessagesBytes is the most of all texts together.
 	maxMessagesBytes = 48 << 10
-	// maxPages is how many pages of Turns are read to find those of a Session.
-	maxPages, pageSize = 100, 100
+	// maxTurns is how many Turns are read to find those of a Session, and pageSize how many at once.
+	maxTurns, pageSize = 10_000, 50
 )
 
 // send creates a Turn with the message. Its name follows from the call, so that a call that runs again sends nothing
@@ -64,39 +64,54 @@ func send(ctx context.Context, c *call) (any, error) {
 // maxOrigins bounds how far the origin of a Turn is followed. Sub-agents are at most 16 levels deep.
 const maxOrigins = 20
 
+// ancestor is what is read of a Turn that a message follows from.
+type ancestor struct {
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
+		Origin struct {
+			SubAgent struct {
+				Turn identity `json:"turn"`
+			} `json:"subAgent"`
+			Task struct {
+				Root identity `json:"root"`
+			} `json:"task"`
+		} `json:"origin"`
+	} `json:"spec"`
+}
+
+// identity is that of an object.
+type identity struct {
+	Name string `json:"name"`
+	UID  string `json:"uid"`
+}
+
 // depth returns how many messages of agents the next one follows from, with itself. The Turn of a sub-agent, or of a
-// background task, follows from the one that has started it.
+// background task, follows from the one that has started it. One that is gone may have been the last of the messages
+// that may follow from one another.
 func (c *call) depth(ctx context.Context) (int, error) {
-	type reference struct {
-		Name string `json:"name"`
-	}
-	name := c.turn
+	of := identity{Name: c.turn}
 	for range maxOrigins {
-		var turn struct {
-			Metadata metadata `json:"metadata"`
-			Spec     struct {
-				Origin struct {
-					SubAgent struct {
-						Turn reference `json:"turn"`
-					} `json:"subAgent"`
-					Task struct {
-						Root reference `json:"root"`
-					} `json:"task"`
-				} `json:"origin"`
-			} `json:"spec"`
-		}
-		if !validName(name) {
+		if !validName(of.Name) {
 			return 0, errors.New("reading your own Turn: its name is not valid")
 		}
-		if err := c.do(ctx, request{method: http.MethodGet, kind: turns, name: name}, &turn); err != nil {
+		var turn ancestor
+		err := c.do(ctx, request{method: http.MethodGet, kind: turns, name: of.Name}, &turn)
+		switch {
+		case of.UID != "" && (has(err, http.StatusNotFound) || err == nil && turn.Metadata.UID != of.UID):
+			return 0, fmt.Errorf("the message was not sent: Turn %s, which your own follows from, is deleted, so that it is "+
+				"not known how many messages of agents have led to it. Respond to the user instead", of.Name)
+		case err != nil:
 			return 0, fmt.Errorf("reading your own Turn: %w", err)
 		}
 		before, err := strconv.Atoi(turn.Metadata.Annotations[AnnotationDepth])
 		if err == nil && before > 0 {
 			return min(before, MaxDepth) + 1, nil
 		}
-		name = cmp.Or(turn.Spec.Origin.SubAgent.Turn.Name, turn.Spec.Origin.Task.Root.Name)
-		if name == "" {
+		above := turn.Spec.Origin
+		if of = above.SubAgent.Turn; of.Name == "" {
+			of = above.Task.Root
+		}
+		if of.Name == "" {
 			return 1, nil
 		}
 	}
@@ -142,8 +157,8 @@ func recent(ctx context.Context, c *call) (any, error) {
 		}
 		for _, m := range own {
 			if len(messages) < wanted && left > 0 {
-				m.Text = head(m.Text, min(maxMessageBytes, left))
-				left -= len(m.Text)
+				m.Text = encodedHead(m.Text, min(maxMessageBytes, left))
+				left -= encodedBytes(m.Text)
 				messages = append(messages, m)
 			}
 		}
@@ -208,13 +223,13 @@ type turnRow struct{ name, phase, created string }
 // no messages.
 func (c *call) turnsOf(ctx context.Context, session string) ([]turnRow, error) {
 	var found []turnRow
-	query := url.Values{"limit": {strconv.Itoa(pageSize)}, "includeObject": {"Metadata"}}
-	for range maxPages {
-		var page table
-		err := c.do(ctx, request{method: http.MethodGet, kind: turns, query: query, accept: asTable}, &page)
+	query, size := url.Values{"includeObject": {"Metadata"}}, pageSize
+	for read := 0; read < maxTurns; {
+		page, fits, err := c.page(ctx, turns, query, size)
 		if err != nil {
 			return nil, err
 		}
+		size = fits
 		of, phase := page.column("Session"), page.column("Phase")
 		for _, row := range page.Rows {
 			if row.cell(of) == session {
@@ -227,7 +242,8 @@ func (c *call) turnsOf(ctx context.Context, session string) ([]turnRow, error) {
 			return found, nil
 		}
 		query.Set("continue", page.Metadata.Continue)
+		read += max(len(page.Rows), 1)
 	}
 	return nil, fmt.Errorf("the namespace has more than %d Turns: set turnTTL on its Sessions, so that old ones are "+
-		"deleted", maxPages*pageSize)
+		"deleted", maxTurns)
 }

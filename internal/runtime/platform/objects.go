@@ -24,6 +24,7 @@ const (
 // metadata is what the program reads and writes of the metadata of an object.
 type metadata struct {
 	Name        string            `json:"name,omitempty"`
+	UID         string            `json:"uid,omitempty"`
 	Created     string            `json:"creationTimestamp,omitempty"`
 	Version     string            `json:"resourceVersion,omitempty"`
 	Labels      map[string]string `json:"labels,omitempty"`
@@ -84,7 +85,7 @@ func list(ctx context.Context, c *call) (any, error) {
 	if c.Limit > 0 {
 		most = min(c.Limit, maxObjects)
 	}
-	query := url.Values{"limit": {strconv.Itoa(most)}, "includeObject": {"Metadata"}}
+	query := url.Values{"includeObject": {"Metadata"}}
 	if len(c.Continue) > maxContinueBytes {
 		return nil, errors.New("continue is not that of an earlier result")
 	}
@@ -94,8 +95,8 @@ func list(ctx context.Context, c *call) (any, error) {
 	if k == sessions && !c.Archived {
 		query.Set("labelSelector", "!"+LabelArchived)
 	}
-	var page table
-	if err := c.do(ctx, request{method: http.MethodGet, kind: k, query: query, accept: asTable}, &page); err != nil {
+	page, _, err := c.page(ctx, k, query, most)
+	if err != nil {
 		return nil, err
 	}
 	items := []map[string]any{}
@@ -122,6 +123,20 @@ func list(ctx context.Context, c *call) (any, error) {
 	return result, nil
 }
 
+// page returns a page of a list of at most so many objects. Their metadata may be large, as annotations of up to 256 KiB
+// each: a page that is too large is asked for again with half of them. It returns the number that it has asked for last.
+func (a *api) page(ctx context.Context, k kind, query url.Values, most int) (*table, int, error) {
+	for {
+		query.Set("limit", strconv.Itoa(most))
+		page := &table{}
+		err := a.do(ctx, request{method: http.MethodGet, kind: k, query: query, accept: asTable}, page)
+		if !errors.Is(err, errTooLarge) || most <= 1 {
+			return page, most, err
+		}
+		most /= 2
+	}
+}
+
 // get returns an object with its spec and its status.
 func get(ctx context.Context, c *call) (any, error) {
 	k, err := c.named()
@@ -139,10 +154,21 @@ func get(ctx context.Context, c *call) (any, error) {
 			"spec": shortened(o.Spec, most), "status": shortened(o.Status, most),
 		}
 	}
-	if raw, err := encode(shown(maxTextBytes)); err == nil && len(raw) <= maxObjectBytes {
-		return json.RawMessage(raw), nil
+	for _, most := range []int{maxTextBytes, shortTextBytes} {
+		if raw, err := encode(shown(most)); err == nil && len(raw) <= maxObjectBytes {
+			return json.RawMessage(raw), nil
+		}
 	}
-	return shown(shortTextBytes), nil
+	// It has many short texts: the beginning of its JSON as text.
+	cut := shown(shortTextBytes)
+	for _, part := range []string{"spec", "status"} {
+		raw, err := encode(cut[part])
+		if err != nil {
+			return nil, err
+		}
+		cut[part] = encodedHead(string(raw), maxObjectBytes/3)
+	}
+	return cut, nil
 }
 
 // archived reports whether an object is archived.

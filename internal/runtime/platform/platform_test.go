@@ -62,6 +62,9 @@ func TestMessagesOfAgentsDoNotFollowFromOneAnotherForever(t *testing.T) {
 		{"the ninth", "", "8", "would follow from 8 messages of agents"},
 		{"of a sub-agent", "subAgent", "8", "would follow from 8 messages of agents"},
 		{"of a background task", "task", "8", "would follow from 8 messages of agents"},
+		{"of a sub-agent whose caller is deleted", "subAgent gone", "1", "is deleted"},
+		{"of a background task whose root is deleted", "task gone", "1", "is deleted"},
+		{"of a background task whose root was created again", "task other", "1", "is deleted"},
 		{"a forged number", "", "99999999999999999999", ""},
 		{"a large number", "", "4000000000", "would follow from 8"},
 	} {
@@ -72,9 +75,14 @@ func TestMessagesOfAgentsDoNotFollowFromOneAnotherForever(t *testing.T) {
 			if test.origin != "" {
 				at = "turns/above"
 				c.put(at, nil)
-				c.put("turns/own-1", map[string]any{"origin": map[string]any{test.origin: map[string]any{
-					"turn": map[string]any{"name": "above"}, "root": map[string]any{"name": "above"},
+				origin, how, _ := strings.Cut(test.origin, " ")
+				above := map[string]any{"name": "above", "uid": "uid-above" + how}
+				c.put("turns/own-1", map[string]any{"origin": map[string]any{origin: map[string]any{
+					"turn": above, "root": above,
 				}}})
+				if how == "gone" {
+					above["name"] = "gone"
+				}
 			}
 			if test.before != "" {
 				c.annotate(at, AnnotationDepth, test.before)
@@ -88,7 +96,7 @@ func TestMessagesOfAgentsDoNotFollowFromOneAnotherForever(t *testing.T) {
 	c := newCluster(t)
 	c.put("sessions/other", nil)
 	c.put("turns/own-1", map[string]any{"origin": map[string]any{"subAgent": map[string]any{
-		"turn": map[string]any{"name": "own-1"},
+		"turn": map[string]any{"name": "own-1", "uid": "uid-own-1"},
 	}}})
 	if got := c.call(t, SendTool, `{"session":"other","message":"x"}`); !strings.Contains(got, "would follow from") {
 		t.Errorf("a Turn that follows from itself sends: %s", got)

@@ -15,8 +15,9 @@ import (
 const (
 	// longestWatch is how long a watch lasts before the Session and its Turns are read again.
 	longestWatch = 30 * time.Second
-	// maxQueued is how many queued Turns are read, to find whether they are suspended.
-	maxQueued = 20
+	// maxQueued is how many queued Turns are counted at most that are not suspended, and maxSuspended how many may be
+	// suspended.
+	maxQueued, maxSuspended = 20, 200
 )
 
 // idleness is the result of a wait.
@@ -24,7 +25,7 @@ type idleness struct {
 	Session  string `json:"session"`
 	Status   string `json:"status"`
 	TimedOut bool   `json:"timed_out"`
-	// Queued is how many Turns wait for their turn, if the Session itself is idle.
+	// Queued is how many Turns wait for their turn, up to maxQueued, if the Session itself is idle.
 	Queued int `json:"queued_turns,omitempty"`
 }
 
@@ -124,21 +125,27 @@ func (c *call) queued(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	queued := 0
+	queued, suspended := 0, 0
 	for _, r := range rows {
 		if r.phase == "Succeeded" || r.phase == "Failed" || r.phase == "Cancelled" {
 			continue
 		}
-		if queued < maxQueued {
-			suspended, err := c.suspended(ctx, r.name)
-			if err != nil {
-				return 0, err
-			}
-			if suspended {
-				continue
-			}
+		held, err := c.suspended(ctx, r.name)
+		switch {
+		case err != nil:
+			return 0, err
+		case held:
+			suspended++
+		default:
+			queued++
 		}
-		queued++
+		if queued == maxQueued {
+			break
+		}
+		if suspended > maxSuspended {
+			return 0, fmt.Errorf("session %s has more than %d suspended Turns, of which not all are read",
+				c.arguments.Session, maxSuspended)
+		}
 	}
 	return queued, nil
 }
