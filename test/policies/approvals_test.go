@@ -211,8 +211,14 @@ var _ = Describe("An approval is bound to the approved call", func() {
 		refuses(creating(ctx, both, steered), "a user who is not known sent a message into this Turn")
 		steered.Spec.TurnSteeredBy = []string{"another-user"}
 		accepts(creating(ctx, both, steered))
+		const agent = "system:serviceaccount:" + teamA + ":bot"
+		steered.Spec.TurnSteeredBy = []string{"another-user", agent}
+		refuses(creating(ctx, both, steered), "a ServiceAccount submitted this Turn or sent a message into it")
+		ofAgent := newDecision("of-agent", bothName)
+		ofAgent.Spec.TurnSubmittedBy = agent
+		refuses(creating(ctx, both, ofAgent), "a ServiceAccount submitted this Turn or sent a message into it")
 		rejection := newDecision("no", bothName)
-		rejection.Spec.Decision = v1alpha1.DecisionReject
+		rejection.Spec.Decision, rejection.Spec.TurnSubmittedBy = v1alpha1.DecisionReject, agent
 		accepts(creating(ctx, both, rejection))
 
 		By("with another user as the submitter, which the manager compares")

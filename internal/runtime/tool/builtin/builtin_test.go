@@ -229,6 +229,35 @@ func documentedTools(t *testing.T) map[string]string {
 	return tools
 }
 
+// The document names the capabilities of each level of risk above Low.
+func TestTheRisksAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../../docs/capabilities.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	risky := map[v1alpha1.CapabilityRisk][]string{}
+	for _, name := range Names() {
+		if found, _ := Find(name); !strings.HasPrefix(name, "test_") {
+			risky[found.Risk] = append(risky[found.Risk], name)
+		}
+	}
+	_, sentence, _ := strings.Cut(string(text), "of the built-in ones ")
+	sentence, _, _ = strings.Cut(sentence, "the others Low.")
+	high, medium, _ := strings.Cut(sentence, "High, ")
+	code := regexp.MustCompile("`([a-z_]+)`")
+	for risk, part := range map[v1alpha1.CapabilityRisk]string{
+		v1alpha1.CapabilityRiskHigh: high, v1alpha1.CapabilityRiskMedium: medium,
+	} {
+		var documented []string
+		for _, name := range code.FindAllStringSubmatch(part, -1) {
+			documented = append(documented, name[1])
+		}
+		if slices.Sort(risky[risk]); !slices.Equal(documented, risky[risk]) {
+			t.Errorf("of the risk %s are %v, and the document names %v", risk, risky[risk], documented)
+		}
+	}
+}
+
 func TestEveryBuiltinToolCanBeOffered(t *testing.T) {
 	seen := map[string]string{}
 	for _, capability := range Names() {
