@@ -132,6 +132,17 @@ func (m Message) StoredBytes() int64 {
 // typeOfImages is in the data of each event that has images.
 var typeOfImages = []byte(`"type":"` + PartImage + `"`)
 
+// keyOfStored is in the data of each event that names stored images. Within a text the quotes are escaped.
+var keyOfStored = []byte(`"image_id":"`)
+
+// NamesImages reports whether the data of an event name stored images.
+func (e Event) NamesImages() bool { return e.Data != nil && bytes.Contains(e.Data.Raw, keyOfStored) }
+
+// NamesImages reports whether a message names stored images.
+func (m Message) NamesImages() bool {
+	return slices.ContainsFunc(m.Content, func(p Part) bool { return p.ImageID != "" })
+}
+
 // ReplaceImages returns the events with replaced images: those of users' messages and of the results of tools. The
 // given events do not change.
 func ReplaceImages(events []Event, replace func(Part) Part) ([]Event, error) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,6 +21,7 @@ func checkpoint(s Session, st *state, ordinal int64, time metav1.MicroTime) (*en
 	for _, sum := range sums {
 		c := totals
 		c.From, c.Turns = sum.from, sum.turns
+		c.Images = slices.ContainsFunc(sum.messages, event.Message.NamesImages)
 		if c.Compacted = sum.whole; sum.whole {
 			c.Conversation = st.conversationBytes()
 		}

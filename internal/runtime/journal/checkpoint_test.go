@@ -1,11 +1,15 @@
 package journal
 
 import (
+	"bytes"
 	"errors"
 	"reflect"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/capstan-dev/capstan/internal/runtime/event"
+	"github.com/capstan-dev/capstan/internal/runtime/journal/format"
 )
 
 func TestWhereCheckpointsMayBegin(t *testing.T) {
@@ -36,6 +40,35 @@ func TestEveryReaderNeedsOneCheckpointForEachBit(t *testing.T) {
 		}
 		if bits != want {
 			t.Fatalf("%d blocks need %d checkpoints, not %d", blocks, bits, want)
+		}
+	}
+}
+
+// Rules: IMG-03. A checkpoint whose messages name stored images is marked with a field that a build before them does not
+// know.
+func TestCheckpointsWithStoredImagesAreMarked(t *testing.T) {
+	image := event.Part{Type: event.PartImage, MediaType: "image/png", ImageID: "img-0", ImageBytes: 1}
+	for name, marked := range map[string]bool{"an image": true, "a text": false} {
+		st := newState()
+		m := event.Message{ID: "a", Role: event.RoleUser, Content: []event.Part{event.Text("x")}}
+		if marked {
+			m.Content = append(m.Content, image)
+		}
+		st.add(1, 63, change{messages: []event.Message{m}})
+		e, err := checkpoint(Session{Name: "s"}, st, 64, metav1.MicroTime{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := format.Plain(e.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes.Contains(spec.Payload.Raw, []byte(`"images":true`)); got != marked {
+			t.Errorf("%s: the checkpoint is %s", name, spec.Payload.Raw)
+		}
+		read, err := format.Decode(spec)
+		if err != nil || read.Checkpoint.Images != marked {
+			t.Errorf("%s: read %+v, %v", name, read, err)
 		}
 	}
 }

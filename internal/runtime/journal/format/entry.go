@@ -257,4 +257,6 @@ type Checkpoint struct {
 	Compacted bool `json:"compacted,omitempty"`
 	// Conversation is the number of bytes before the checkpoint that the conversation takes; 0 for all of them.
 	Conversation int64 `json:"conversation,omitempty"`
+	// Images reports whether messages of the transcript name stored images.
+	Images bool `json:"images,omitempty"`
 }

@@ -395,6 +395,35 @@ func TestACompressedPayloadThatCannotBeReadIsUnknown(t *testing.T) {
 	}
 }
 
+// Rules: IMG-03. An event that names stored images is marked with a field that a build before them does not know. Such a
+// build would take the image for one without bytes.
+func TestEventsWithStoredImagesAreMarked(t *testing.T) {
+	data := func(text string) *v1alpha1.JSON { return &v1alpha1.JSON{Raw: []byte(text)} }
+	e := &Entry{
+		Session: "s", Ordinal: 1, Final: true, Turn: &v1alpha1.JournalTurn{Name: "t", UID: "u"}, Step: 1,
+		Transition: &v1alpha1.TurnProgress{},
+		Events: []event.Event{
+			{Type: event.TypeInputMessage, ID: "1", Data: data(
+				`{"message":{"content":[{"type":"image","image_id":"img-0"}],"id":"u","role":"user"}}`)},
+			{Type: event.TypeInputMessage, ID: "2", Data: data(
+				`{"message":{"content":[{"type":"text","text":"\"image_id\":\"img-0\""}],"id":"u","role":"user"}}`)},
+		},
+	}
+	spec, err := Plain(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p struct{ Events []struct{ Images bool } }
+	if err := json.Unmarshal(spec.Payload.Raw, &p); err != nil || len(p.Events) != 2 || !p.Events[0].Images ||
+		p.Events[1].Images {
+		t.Errorf("the entry is stored as %s, %v", spec.Payload.Raw, err)
+	}
+	read, err := Decode(spec)
+	if err != nil || !reflect.DeepEqual(read.Events[0].Data, e.Events[0].Data) {
+		t.Errorf("read %+v, %v", read, err)
+	}
+}
+
 func BenchmarkPack(b *testing.B) {
 	e := step(v1alpha1.JournalTurn{Name: "the-turn", UID: "0c7e1f3a-3333-4444-8888-0123456789ab"})
 	full, err := Plain(e)

@@ -373,6 +373,8 @@ type checkpoint struct {
 
 	Compacted    bool  `json:"compacted,omitempty"`
 	Conversation int64 `json:"conversation,omitempty"`
+	// Images is for builds that do not know stored images: see eventV2.
+	Images bool `json:"images,omitempty"`
 }
 
 func checkpointFrom(c *Checkpoint) *checkpoint {
@@ -382,6 +384,7 @@ func checkpointFrom(c *Checkpoint) *checkpoint {
 	return &checkpoint{
 		From: c.From, Events: c.Events, Bytes: c.Bytes, Transcript: c.Transcript, Turns: each(c.Turns, turnFrom),
 		Context: (*contextRef)(c.Context), Compacted: c.Compacted, Conversation: c.Conversation,
+		Images: c.Images,
 	}
 }
 
@@ -391,7 +394,7 @@ func (c *checkpoint) checkpoint() *Checkpoint {
 	}
 	return &Checkpoint{
 		From: c.From, Events: c.Events, Bytes: c.Bytes, Transcript: c.Transcript, Turns: each(c.Turns, recordedTurn.turn),
-		Context: (*ContextRef)(c.Context), Compacted: c.Compacted, Conversation: c.Conversation,
+		Context: (*ContextRef)(c.Context), Compacted: c.Compacted, Conversation: c.Conversation, Images: c.Images,
 	}
 }
 

@@ -49,6 +49,9 @@ type eventV2 struct {
 	Data    json.RawMessage   `json:"data,omitempty"`
 	// Same has the keys of the data whose values are those of the events before.
 	Same []string `json:"same,omitempty"`
+	// Images marks data that names stored images. A build that does not know them does not know the field either, and so
+	// does not take such an image for one without bytes.
+	Images bool `json:"images,omitempty"`
 	// Verbatim marks data that is not shortened.
 	Verbatim bool `json:"verbatim,omitempty"`
 }
@@ -150,6 +153,7 @@ func (c *codec) shorten(e event.Event) eventV2 {
 		}
 	}
 	if e.Data != nil {
+		short.Images = e.NamesImages()
 		short.Data, short.Same, short.Verbatim = c.shortenData(e.Type, e.Data.Raw)
 	}
 	return short
