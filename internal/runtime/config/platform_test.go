@@ -13,9 +13,12 @@ import (
 
 // managing is a layer with the capability platform, and with the Model.
 func managing(account string) v1alpha1.ConfigLayer {
-	return v1alpha1.ConfigLayer{ModelRef: &v1alpha1.LocalReference{Name: "m"}, ServiceAccountName: account, Capabilities: []v1alpha1.CapabilityReference{
-		{Builtin: platform.Capability, MaxRisk: v1alpha1.CapabilityRiskHigh},
-	}}
+	return v1alpha1.ConfigLayer{
+		ModelRef: &v1alpha1.LocalReference{Name: "m"}, ServiceAccountName: account,
+		Capabilities: []v1alpha1.CapabilityReference{
+			{Builtin: platform.Capability, MaxRisk: v1alpha1.CapabilityRiskHigh},
+		},
+	}
 }
 
 // platformTools are the tools of the capability among others.
@@ -78,8 +81,10 @@ func TestASessionThatActsAsAnAccountDoesNotUseTheDefaultModel(t *testing.T) {
 		harness, session v1alpha1.ConfigLayer
 		used             bool
 	}{
-		"no Model is named":               {session: unnamed(managing("bot"))},
-		"the Harness names the account":   {harness: v1alpha1.ConfigLayer{ServiceAccountName: "bot"}, session: unnamed(managing(""))},
+		"no Model is named": {session: unnamed(managing("bot"))},
+		"the Harness names the account": {
+			harness: v1alpha1.ConfigLayer{ServiceAccountName: "bot"}, session: unnamed(managing("")),
+		},
 		"the Session names the Model":     {session: managing("bot"), used: true},
 		"a Harness names the Model":       {harness: managing(""), session: unnamed(managing("bot")), used: true},
 		"without an account":              {session: unnamed(managing("")), used: true},

@@ -14,7 +14,8 @@ func TestAPageThatIsTooLargeIsReadInParts(t *testing.T) {
 	large := strings.Repeat("x", 300<<10)
 	for i := range 60 {
 		name := fmt.Sprintf("turns/large-%02d", i)
-		c.put(name, map[string]any{"input": "x", "sessionRef": map[string]any{"name": "third"}}, map[string]any{"phase": "Failed"})
+		c.put(name, map[string]any{"input": "x", "sessionRef": map[string]any{"name": "third"}},
+			map[string]any{"phase": "Failed"})
 		c.annotate(name, "example.org/large", large)
 		c.put(fmt.Sprintf("agents/large-%02d", i), nil)
 		c.annotate(fmt.Sprintf("agents/large-%02d", i), "example.org/large", large)

@@ -78,7 +78,9 @@ func TestAMessageIsSentOnceWhileTheServerRestarts(t *testing.T) {
 func TestACreationWithoutAResponseHasAnUnknownOutcome(t *testing.T) {
 	c := newCluster(t)
 	sending := callOf(t, c, arguments{})
-	o := object{Metadata: metadata{Name: "msg", Annotations: sending.marks()}, Spec: map[string]any{"submittedBy": sending.user}}
+	o := object{
+		Metadata: metadata{Name: "msg", Annotations: sending.marks()}, Spec: map[string]any{"submittedBy": sending.user},
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	seen := 0
@@ -128,7 +130,9 @@ func TestACreationWithoutAResponseHasAnUnknownOutcome(t *testing.T) {
 func TestAnObjectThatTheCallDoesNotCreateIsNotAdopted(t *testing.T) {
 	by := "system:serviceaccount:team:bot"
 	turn := func(session, input, by string) map[string]any {
-		return map[string]any{"sessionRef": map[string]any{"name": session}, "input": input, "submittedBy": by, "x": "default"}
+		return map[string]any{
+			"sessionRef": map[string]any{"name": session}, "input": input, "submittedBy": by, "x": "default",
+		}
 	}
 	for name, test := range map[string]struct {
 		there   map[string]any

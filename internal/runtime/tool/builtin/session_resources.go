@@ -2,6 +2,9 @@ package builtin
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/lease"
@@ -79,11 +82,14 @@ var sessionResources = Capability{
 		},
 		{
 			Name: "list_resources",
-			Description: "Lists the registered resources of this session, the oldest first: all of them, or those of a kind, " +
-				"of a status, or of both.",
+			Description: "Lists the registered resources of this session, the newest first: all of them, or those of a kind, " +
+				"of a status, or of both. omitted is how many older ones are left out.",
 			InputSchema: `{
   "type": "object",
-  "properties": {"kind": ` + resourceKindSchema + `, "status": ` + resourceStatusSchema + `},
+  "properties": {
+    "kind": ` + resourceKindSchema + `, "status": ` + resourceStatusSchema + `,
+    "limit": {"type": "integer", "minimum": 1, "maximum": 100, "description": "How many at most; by default 50."}
+  },
   "additionalProperties": false
 }`,
 			ConcurrencyClass: resourceClass,
@@ -124,6 +130,21 @@ var sessionResources = Capability{
 type resourceArguments struct {
 	ID, Kind, Status string
 	Metadata         map[string]string
+	Limit            int
+}
+
+const (
+	// maxListedResources is how many resources are listed at most, and listedResources how many without a limit.
+	maxListedResources, listedResources = 100, 50
+	// maxListedBytes is the most of their JSON.
+	maxListedBytes = 48 << 10
+)
+
+// resourceList is the result of list_resources.
+type resourceList struct {
+	Resources []json.RawMessage `json:"resources"`
+	// Omitted is how many older ones are left out.
+	Omitted int `json:"omitted,omitempty"`
 }
 
 // withResources returns the Run of a tool that needs the resources of the Session.
@@ -157,7 +178,26 @@ func getResource(ctx context.Context, _ Call, resources Resources, a resourceArg
 
 func listResources(ctx context.Context, _ Call, resources Resources, a resourceArguments) (any, error) {
 	found, err := resources.List(ctx, resource.Filter{Kind: a.Kind, Status: resource.Status(a.Status)})
-	return map[string][]resource.Resource{"resources": found}, err
+	if err != nil {
+		return nil, err
+	}
+	most := listedResources
+	if a.Limit > 0 {
+		most = min(a.Limit, maxListedResources)
+	}
+	list, left := resourceList{Resources: []json.RawMessage{}, Omitted: len(found)}, maxListedBytes
+	for _, r := range slices.Backward(found) {
+		raw, err := json.Marshal(r)
+		if err != nil {
+			return nil, fmt.Errorf("encoding resource %q: %w", r.ID, err)
+		}
+		if left -= len(raw) + 1; left < 0 || len(list.Resources) == most {
+			break
+		}
+		list.Resources = append(list.Resources, raw)
+		list.Omitted--
+	}
+	return list, nil
 }
 
 func deregisterResource(ctx context.Context, call Call, resources Resources, a resourceArguments) (any, error) {

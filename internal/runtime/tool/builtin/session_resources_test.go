@@ -2,8 +2,12 @@ package builtin
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/lease"
@@ -75,5 +79,54 @@ func TestALeaseIsReleasedByItsResource(t *testing.T) {
 		if got != want {
 			t.Errorf("%s returns %s, want %s", arguments, got, want)
 		}
+	}
+}
+
+// Rules: RES-01.
+func TestTheNewestResourcesAreListed(t *testing.T) {
+	now := noon
+	services := Services{Resources: resource.Of(record.New(memory.New(), record.Options{Clock: func() time.Time {
+		now = now.Add(time.Second)
+		return now
+	}}), record.Session{Namespace: "default", Name: "demo", UID: "1"})}
+	list := func(arguments string) (ids []string, omitted int, size int) {
+		t.Helper()
+		outcome := call(t, services, record.Cause{Step: 1_000, Key: "turn/1-0"}, "session_resources", "list_resources",
+			arguments)
+		var listed struct {
+			Resources []struct{ ID string }
+			Omitted   int
+		}
+		if outcome.Result == nil || json.Unmarshal([]byte(*outcome.Result), &listed) != nil {
+			t.Fatalf("the outcome is %+v", outcome)
+		}
+		for _, r := range listed.Resources {
+			ids = append(ids, r.ID)
+		}
+		return ids, listed.Omitted, len(*outcome.Result)
+	}
+	register := func(id, text string) {
+		t.Helper()
+		_, err := services.Resources.Register(t.Context(), record.Cause{Step: int64(now.Sub(noon)), Key: "turn/1-0"},
+			resource.Draft{ID: id, Kind: "vm", Metadata: map[string]string{"note": text}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 60 {
+		register(fmt.Sprintf("vm-%02d", i), "x")
+	}
+	if ids, omitted, _ := list(`{}`); len(ids) != 50 || ids[0] != "vm-59" || ids[49] != "vm-10" || omitted != 10 {
+		t.Errorf("%d are omitted of %v", omitted, ids)
+	}
+	if ids, omitted, _ := list(`{"limit": 2, "kind": "vm"}`); len(ids) != 2 || ids[1] != "vm-58" || omitted != 58 {
+		t.Errorf("%d are omitted of %v", omitted, ids)
+	}
+	for i := range 40 {
+		register(fmt.Sprintf("wide-%02d", i), strings.Repeat("\x01", 400))
+	}
+	ids, omitted, size := list(`{"limit": 100}`)
+	if size > maxListedBytes+1024 || len(ids)+omitted != 100 || len(ids) < 10 || ids[0] != "wide-39" {
+		t.Errorf("%d bytes, and %d are omitted of %v", size, omitted, ids)
 	}
 }
