@@ -345,7 +345,7 @@ func head(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// encodedHead returns the start of a text of which the JSON string has at most so many bytes, with a mark if it was cut.
+// encodedHead returns the start of a text whose JSON string has at most so many bytes, with a mark if it was cut.
 func encodedHead(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	bytes, fits := 0, 0

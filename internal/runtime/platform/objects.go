@@ -123,8 +123,8 @@ func list(ctx context.Context, c *call) (any, error) {
 	return result, nil
 }
 
-// page returns a page of a list of at most so many objects. Their metadata may be large, as annotations of up to 256 KiB
-// each: a page that is too large is asked for again with half of them. It returns the number that it has asked for last.
+// page returns a page of a list of at most so many objects. Their metadata may be large, such as annotations of 256 KiB:
+// a page that is too large is asked for again with half of them. It returns the number that it has asked for last.
 func (a *api) page(ctx context.Context, k kind, query url.Values, most int) (*table, int, error) {
 	for {
 		query.Set("limit", strconv.Itoa(most))
@@ -258,9 +258,9 @@ func (c *call) createOnce(ctx context.Context, k kind, o object) error {
 	}
 }
 
-// made reports whether an object that exists is the one that the call creates. Names and annotations can be foreseen, so
-// that others may have created an object with them. A Turn has the user who has created it, by the policy submitted-by;
-// of another object all that the call sets must be there.
+// made reports whether an object that exists is the one that the call creates. Names and annotations can be foreseen,
+// so that others may have created an object with them. A Turn has the user who has created it, by the policy
+// submitted-by; of another object all that the call sets must be there.
 func (c *call) made(k kind, o, there object) bool {
 	if there.Metadata.Annotations[AnnotationCall] != c.id {
 		return false

@@ -75,6 +75,26 @@ func TestAMessageIsSentOnceWhileTheServerRestarts(t *testing.T) {
 }
 
 // Rules: SVC-04.
+func TestAWaitGoesOnWhileTheServerRestarts(t *testing.T) {
+	c := newCluster(t)
+	c.put("sessions/other", nil, map[string]any{"phase": "Active", "activeTurn": map[string]any{"name": "t"}})
+	lost := 0
+	c.intercept = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("watch") == "" {
+			return false
+		}
+		if lost++; lost == 3 {
+			c.put("sessions/other", nil, map[string]any{"phase": "Idle"})
+		}
+		panic(http.ErrAbortHandler)
+	}
+	got, err := wait(t.Context(), callOf(t, c, arguments{Session: "other"}))
+	if want := (idleness{Session: "other", Status: "Idle"}); err != nil || got != want {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// Rules: SVC-04.
 func TestACreationWithoutAResponseHasAnUnknownOutcome(t *testing.T) {
 	c := newCluster(t)
 	sending := callOf(t, c, arguments{})

@@ -169,10 +169,8 @@ func (c *call) changed(ctx context.Context, version string) error {
 		"timeoutSeconds": {strconv.Itoa(int(longestWatch / time.Second))},
 	}}, nil)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
+		// The next read of the Session is repeated, or fails for the same reason.
+		return nil
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
