@@ -3,8 +3,11 @@ package policies_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -104,6 +107,26 @@ var _ = Describe("The policy layer-accounts", func() {
 				}
 			})
 	}
+
+	It("has a command that lists the objects with a ServiceAccount after an upgrade", func(ctx context.Context) {
+		text, err := os.ReadFile("../../docs/operations.md")
+		Expect(err).NotTo(HaveOccurred())
+		_, path, _ := strings.Cut(string(text), "sessions.capstan.dev --all-namespaces \\\n  -o jsonpath='")
+		path, _, found := strings.Cut(path, "'\n")
+		Expect(found).To(BeTrue())
+		for kind, object := range actingAs("mine") {
+			object.SetName("listed-" + strings.ToLower(kind))
+			stored(ctx, admin, object)
+		}
+		plain := builder.Session("not-listed").In(teamA).Obj()
+		stored(ctx, admin, plain)
+		listed := server.Kubectl(ctx, "get", "harnesses.capstan.dev,agents.capstan.dev,sessions.capstan.dev",
+			"--all-namespaces", "-o", "jsonpath="+path)
+		for _, kind := range []string{"Harness", "Agent", "Session"} {
+			Expect(listed).To(ContainSubstring("%s %s/listed-%s: mine\n", kind, teamA, strings.ToLower(kind)))
+		}
+		Expect(listed).NotTo(ContainSubstring("not-listed"))
+	})
 
 	It("is not the only one that binds the manager", func(ctx context.Context) {
 		session := agentCall().NewSession()
