@@ -337,11 +337,17 @@ func (r *Reconciler) measure(ctx context.Context, s *scope) error {
 	if err := reaches(s, view); err != nil {
 		return err
 	}
-	s.session.Status.Journal = v1alpha1.JournalStatus{Head: view.Head, Bytes: view.Bytes}
-	if view.Conversation < view.Bytes {
-		s.session.Status.Journal.ConversationBytes = view.Conversation
-	}
+	s.session.Status.Journal = measured(view)
 	return nil
+}
+
+// measured is the size of a journal. That of its conversation is left out where it is the same.
+func measured(view *journal.View) v1alpha1.JournalStatus {
+	size := v1alpha1.JournalStatus{Head: view.Head, Bytes: view.Bytes}
+	if view.Conversation != view.Bytes {
+		size.ConversationBytes = view.Conversation
+	}
+	return size
 }
 
 // gone reports whether the active Turn does not exist any more; the cache alone is not enough to know.

@@ -12,7 +12,7 @@ type JournalStatusApplyConfiguration struct {
 	// bytes is the size of all entries up to head.
 	Bytes *int64 `json:"bytes,omitempty"`
 	// conversationBytes is the size of the part that prompts are made of: the entries since the last compaction, with what
-	// it has kept. It is absent without a compaction.
+	// it has kept, and the images that they name, in base64. It is absent if it is the same as bytes.
 	ConversationBytes *int64 `json:"conversationBytes,omitempty"`
 }
 
