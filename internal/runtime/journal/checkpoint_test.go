@@ -44,8 +44,8 @@ func TestEveryReaderNeedsOneCheckpointForEachBit(t *testing.T) {
 	}
 }
 
-// Rules: IMG-03. A checkpoint whose messages name stored images is marked with a field that a build before them does not
-// know.
+// Rules: IMG-03. A checkpoint whose messages name stored images is marked with a field that a build before them does
+// not know.
 func TestCheckpointsWithStoredImagesAreMarked(t *testing.T) {
 	image := event.Part{Type: event.PartImage, MediaType: "image/png", ImageID: "img-0", ImageBytes: 1}
 	for name, marked := range map[string]bool{"an image": true, "a text": false} {

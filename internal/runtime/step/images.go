@@ -34,8 +34,8 @@ func (run *Runner) imagesOf(s journal.Session) *sessionimage.Images {
 }
 
 // storeImages stores the images that events have by value, and returns the events with their ids instead, so that the
-// journal has no images. An image that cannot be stored in the given time, or for which there is no room, stays where it
-// is: it must not keep a step from ending. Images that events name by their ids are described, but for those of the
+// journal has no images. An image that cannot be stored in the given time, or for which there is no room, stays where
+// it is: it must not keep a step from ending. Images that events name by their ids are described, but for those of the
 // Turn's own message: a model may have been sent it already, with a note in place of an image that was not described.
 func (run *Runner) storeImages(
 	ctx context.Context, t turnstate.Turn, events []event.Event, wait time.Duration,

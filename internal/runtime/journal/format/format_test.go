@@ -395,8 +395,8 @@ func TestACompressedPayloadThatCannotBeReadIsUnknown(t *testing.T) {
 	}
 }
 
-// Rules: IMG-03. An event that names stored images is marked with a field that a build before them does not know. Such a
-// build would take the image for one without bytes.
+// Rules: IMG-03. An event that names stored images is marked with a field that a build before them does not know. Such
+// a build would take the image for one without bytes.
 func TestEventsWithStoredImagesAreMarked(t *testing.T) {
 	data := func(text string) *v1alpha1.JSON { return &v1alpha1.JSON{Raw: []byte(text)} }
 	e := &Entry{
