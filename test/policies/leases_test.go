@@ -79,7 +79,10 @@ var _ = Describe("The policy leased-resources", func() {
 		Expect(updating(ctx, user, l, desire(v1alpha1.LeaseDesiredStateReleased))()).To(Succeed())
 		l.Spec.DesiredState = v1alpha1.LeaseDesiredStateReleased
 		Expect(user.Update(ctx, l)).To(Succeed())
-		refuses(updating(ctx, user, l, desire(v1alpha1.LeaseDesiredStateActive)), "becomes active again only when it is used.")
+		refuses(
+			updating(ctx, user, l, desire(v1alpha1.LeaseDesiredStateActive)),
+			"becomes active again only when it is used.",
+		)
 		accepts(updating(ctx, manager, l, desire(v1alpha1.LeaseDesiredStateActive)))
 		l.Spec.DesiredState = v1alpha1.LeaseDesiredStateAbandoned
 		Expect(user.Update(ctx, l)).To(Succeed())

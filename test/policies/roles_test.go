@@ -156,8 +156,10 @@ var _ = Describe("The role", func() {
 
 	It("the cluster role view permits reading configuration, and no conversations", func(ctx context.Context) {
 		user, name := newUser(ctx, "capstan-aggregate-to-view")
-		conversations := []string{"sessions", "turns", "toolresults", "journalentries", "leasedresources", "records",
-			"schedules"}
+		conversations := []string{
+			"sessions", "turns", "toolresults", "journalentries", "leasedresources", "records",
+			"schedules",
+		}
 		for kind, request := range reads.requests(ctx, user) {
 			By(kind)
 			if slices.Contains(conversations, kind) {

@@ -250,7 +250,9 @@ var _ = Describe("Leases", Serial, Ordered, func() {
 		}
 		Expect(leaseIn(ctx, namespace)(NewWithT(GinkgoT())).Spec.User).To(Equal("ann"))
 		clock.Advance(61 * time.Minute)
-		Eventually(leaseIn(ctx, namespace)).Should(And(inState(failed), HaveField("Status.LastError", ContainSubstring("ann"))))
+		Eventually(
+			leaseIn(ctx, namespace),
+		).Should(And(inState(failed), HaveField("Status.LastError", ContainSubstring("ann"))))
 		Expect(p.cleaned()).To(Equal(0), "bob, who has used it, does not clean up")
 		create(ctx, of("ann"))
 		clock.Advance(time.Minute)
@@ -322,33 +324,36 @@ var _ = Describe("Leases", Serial, Ordered, func() {
 	})
 
 	// Rules: LEASE-02, LEASE-03.
-	It("are released by models and by users, cleaned up before they are deleted, and abandoned", func(ctx context.Context) {
-		p := newSandboxes(responds("done"))
-		namespace := p.begin(ctx)
-		respond(ctx, namespace, "demo-1", "begin")
-		Expect(respond(ctx, namespace, "demo-2", "other")).To(ContainSubstring("no lease on a vm"))
-		Expect(respond(ctx, namespace, "demo-3", "release")).To(ContainSubstring(`{"state":"Cleaning"}`))
-		Eventually(leaseIn(ctx, namespace)).Should(released)
-		Expect(p.cleaned()).To(Equal(1))
+	It(
+		"are released by models and by users, cleaned up before they are deleted, and abandoned",
+		func(ctx context.Context) {
+			p := newSandboxes(responds("done"))
+			namespace := p.begin(ctx)
+			respond(ctx, namespace, "demo-1", "begin")
+			Expect(respond(ctx, namespace, "demo-2", "other")).To(ContainSubstring("no lease on a vm"))
+			Expect(respond(ctx, namespace, "demo-3", "release")).To(ContainSubstring(`{"state":"Cleaning"}`))
+			Eventually(leaseIn(ctx, namespace)).Should(released)
+			Expect(p.cleaned()).To(Equal(1))
 
-		respond(ctx, namespace, "demo-4", "begin")
-		patchLease(ctx, namespace, `{"spec":{"desiredState":"Released"}}`)
-		Eventually(leaseIn(ctx, namespace)).Should(released)
-		Expect(p.cleaned()).To(Equal(2))
+			respond(ctx, namespace, "demo-4", "begin")
+			patchLease(ctx, namespace, `{"spec":{"desiredState":"Released"}}`)
+			Eventually(leaseIn(ctx, namespace)).Should(released)
+			Expect(p.cleaned()).To(Equal(2))
 
-		respond(ctx, namespace, "demo-5", "begin")
-		l := leaseIn(ctx, namespace)(NewWithT(GinkgoT()))
-		Expect(kit.Client.Delete(ctx, l)).To(Succeed())
-		Eventually(func() error {
-			return kit.Client.Get(ctx, client.ObjectKeyFromObject(l), l)
-		}).Should(MatchError(ContainSubstring("not found")))
-		Expect(p.cleaned()).To(Equal(3))
+			respond(ctx, namespace, "demo-5", "begin")
+			l := leaseIn(ctx, namespace)(NewWithT(GinkgoT()))
+			Expect(kit.Client.Delete(ctx, l)).To(Succeed())
+			Eventually(func() error {
+				return kit.Client.Get(ctx, client.ObjectKeyFromObject(l), l)
+			}).Should(MatchError(ContainSubstring("not found")))
+			Expect(p.cleaned()).To(Equal(3))
 
-		respond(ctx, namespace, "demo-6", "begin")
-		patchLease(ctx, namespace, `{"spec":{"desiredState":"Abandoned"}}`)
-		Eventually(leaseIn(ctx, namespace)).Should(inState(v1alpha1.LeaseStateAbandoned))
-		Expect(p.cleaned()).To(Equal(3))
-	})
+			respond(ctx, namespace, "demo-6", "begin")
+			patchLease(ctx, namespace, `{"spec":{"desiredState":"Abandoned"}}`)
+			Eventually(leaseIn(ctx, namespace)).Should(inState(v1alpha1.LeaseStateAbandoned))
+			Expect(p.cleaned()).To(Equal(3))
+		},
+	)
 
 	// Rules: LEASE-01.
 	It("keep tools from creating what could not be cleaned up", func(ctx context.Context) {

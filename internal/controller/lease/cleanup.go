@@ -78,7 +78,8 @@ func (r *Reconciler) claim(ctx context.Context, l *v1alpha1.LeasedResource) (ctr
 		}
 		return retryConflict(r.fail(ctx, l, why))
 	}
-	if limit := cleaner.Spec.CallsPerMinute; limit != nil && r.Limits != nil && l.Status.State != v1alpha1.LeaseStateCleaning {
+	if limit := cleaner.Spec.CallsPerMinute; limit != nil && r.Limits != nil &&
+		l.Status.State != v1alpha1.LeaseStateCleaning {
 		allowed, retryAfter := r.Limits.Allow(ctx, ratelimit.Tool{
 			Namespace: l.Namespace, Kind: string(definition.KindTool), Name: cleaner.Name, UID: cleaner.UID,
 		}, *limit)
@@ -116,9 +117,16 @@ func (r *Reconciler) cleaner(ctx context.Context, l *v1alpha1.LeasedResource) (*
 		return found, fmt.Sprintf("The Tool %s cannot be used: %s.", found.Name, why), nil
 	}
 	base, _ := destination.Of(l.Namespace, found.Spec.HTTP.URL, found.Spec.HTTP.ServiceRef)
-	if u, err := url.Parse(base); l.Spec.Cleanup.ConfinedTo != "" && (err != nil || lease.Origin(u) != l.Spec.Cleanup.ConfinedTo) {
-		return found, fmt.Sprintf("The Tool %s sends requests to another place than %s, which the network access list of the "+
-			"Session permitted.", found.Name, l.Spec.Cleanup.ConfinedTo), nil
+	if u, err := url.Parse(
+		base,
+	); l.Spec.Cleanup.ConfinedTo != "" &&
+		(err != nil || lease.Origin(u) != l.Spec.Cleanup.ConfinedTo) {
+		return found, fmt.Sprintf(
+			"The Tool %s sends requests to another place than %s, which the network access list of the "+
+				"Session permitted.",
+			found.Name,
+			l.Spec.Cleanup.ConfinedTo,
+		), nil
 	}
 	return found, "", nil
 }

@@ -51,8 +51,11 @@ func (r *Reconciler) Cleaner(ctx context.Context, of lease.Owner, name, user str
 	}
 	switch {
 	case own >= lease.MaxPerSession:
-		return nil, lease.Refusef("this session has %d resources that are not cleaned up, and no more are permitted. Release "+
-			"some", own)
+		return nil, lease.Refusef(
+			"this session has %d resources that are not cleaned up, and no more are permitted. Release "+
+				"some",
+			own,
+		)
 	case all >= lease.MaxPerNamespace:
 		return nil, lease.Refusef("the namespace has %d resources that are not cleaned up, and no more are permitted", all)
 	}

@@ -91,7 +91,11 @@ func carry(
 	turn, call := acting(v1alpha1.ToolExecutorHTTP, v1alpha1.SideEffectIdempotent)
 	turn.SubmittedBy = "ann"
 	return b.CarryOut(ctx, turn, Call{
-		Call: call, Arguments: `{"id": "vm-7"}`, Definition: definition.Of(tool), Attempt: NewAttempt(&Line{}), Network: network,
+		Call:       call,
+		Arguments:  `{"id": "vm-7"}`,
+		Definition: definition.Of(tool),
+		Attempt:    NewAttempt(&Line{}),
+		Network:    network,
 	})
 }
 

@@ -204,8 +204,10 @@ func TestResourcesAreBounded(t *testing.T) {
 		t.Errorf("the registry has %s", got)
 	}
 	// The result of the longest id fits, with an id that JSON has to escape.
-	d.register(r, Draft{ID: strings.Repeat("<", MaxIDBytes), Kind: strings.Repeat("k", MaxKindBytes),
-		Metadata: map[string]string{"k": strings.Repeat("v", MaxMetadataBytes-1)}})
+	d.register(r, Draft{
+		ID: strings.Repeat("<", MaxIDBytes), Kind: strings.Repeat("k", MaxKindBytes),
+		Metadata: map[string]string{"k": strings.Repeat("v", MaxMetadataBytes-1)},
+	})
 }
 
 // Rules: RES-01.

@@ -361,8 +361,10 @@ func TestWhatIsNotStoredStaysInTheJournal(t *testing.T) {
 		t.Errorf("the journal has %+.300v", got)
 	}
 	b.look("demo-2")
-	want := []string{"image/png " + large.Base64, "image/png " + full.Base64, "image/png PHNjcmlwdD4=",
-		"image/png iVBORw0KGgp="}
+	want := []string{
+		"image/png " + large.Base64, "image/png " + full.Base64, "image/png PHNjcmlwdD4=",
+		"image/png iVBORw0KGgp=",
+	}
 	if !reflect.DeepEqual(b.shownImages(), want) {
 		t.Errorf("the model is shown %d images", len(b.shownImages()))
 	}

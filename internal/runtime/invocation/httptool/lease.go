@@ -108,7 +108,10 @@ func (l *leaseOf) using(send do) do {
 		case errors.As(err, &refused):
 			return tool.NotExecuted(v1alpha1.ToolCallReasonLeaseUnavailable, refused.Error()), nil
 		case err != nil:
-			return tool.NotExecuted(v1alpha1.ToolCallReasonLeaseUnavailable, "the lease on what it uses could not be extended"), err
+			return tool.NotExecuted(
+				v1alpha1.ToolCallReasonLeaseUnavailable,
+				"the lease on what it uses could not be extended",
+			), err
 		}
 		return send(ctx)
 	}

@@ -257,7 +257,9 @@ func TestWhereDoublesRefuseImages(t *testing.T) {
 			providertest.Anthropic{}, claude, []string{"", of, "png", pngOf(sessionimage.MaxImageBytes)}, "",
 		},
 		"Claude, more": {
-			providertest.Anthropic{}, claude, []string{"", of, "png", pngOf(sessionimage.MaxImageBytes + 1)},
+			providertest.Anthropic{},
+			claude,
+			[]string{"", of, "png", pngOf(sessionimage.MaxImageBytes + 1)},
 			"image exceeds 5 MB maximum: 5242884 bytes",
 		},
 		"Claude, nothing":    {providertest.Anthropic{}, claude, []string{"", of, "png", ""}, "image cannot be empty"},

@@ -23,23 +23,33 @@ func TestTheToolsForResources(t *testing.T) {
 	times := regexp.MustCompile(`,"created_at":"[^"]+","updated_at":"[^"]+"`)
 	for n, test := range []struct{ tool, arguments, want string }{
 		{"list_resources", `{}`, `{"resources":[]}`},
-		{"register_resource", `{"id": "vm-1", "kind": "vm", "metadata": {"zone": "a"}}`,
-			`{"id":"vm-1","status":"active","created":true}`},
-		{"register_resource", `{"id": "tab", "kind": "browser", "status": "failed"}`,
-			`{"id":"tab","status":"failed","created":true}`},
-		{"register_resource", `{"id": "vm-1", "kind": "vm", "metadata": {"zone": "b"}}`,
-			`{"id":"vm-1","status":"active"}`},
+		{
+			"register_resource", `{"id": "vm-1", "kind": "vm", "metadata": {"zone": "a"}}`,
+			`{"id":"vm-1","status":"active","created":true}`,
+		},
+		{
+			"register_resource", `{"id": "tab", "kind": "browser", "status": "failed"}`,
+			`{"id":"tab","status":"failed","created":true}`,
+		},
+		{
+			"register_resource", `{"id": "vm-1", "kind": "vm", "metadata": {"zone": "b"}}`,
+			`{"id":"vm-1","status":"active"}`,
+		},
 		{"update_resource", `{"id": "vm-1", "status": "completed"}`, `{"id":"vm-1","status":"completed"}`},
 		{"update_resource", `{"id": "vm-2", "status": "completed"}`, `! The resource "vm-2" is not registered.`},
 		{"get_resource", `{"id": "vm-1"}`, `{"id":"vm-1","kind":"vm","status":"completed","metadata":{"zone":"b"}}`},
 		{"get_resource", `{"id": "vm-2"}`, `! The resource "vm-2" is not registered.`},
-		{"list_resources", `{"kind": "browser", "status": "failed"}`,
-			`{"resources":[{"id":"tab","kind":"browser","status":"failed"}]}`},
+		{
+			"list_resources", `{"kind": "browser", "status": "failed"}`,
+			`{"resources":[{"id":"tab","kind":"browser","status":"failed"}]}`,
+		},
 		{"list_resources", `{"kind": "browser", "status": "completed"}`, `{"resources":[]}`},
 		{"deregister_resource", `{"id": "tab"}`, `{"existed":true}`},
 		{"deregister_resource", `{"id": "tab"}`, `{"existed":false}`},
-		{"register_resource", `{"id": "a\u0000", "kind": "vm"}`,
-			`! "a\x00" cannot be the id: it must have 1 to 128 bytes of printable characters.`},
+		{
+			"register_resource", `{"id": "a\u0000", "kind": "vm"}`,
+			`! "a\x00" cannot be the id: it must have 1 to 128 bytes of printable characters.`,
+		},
 	} {
 		cause := record.Cause{Step: int64(n + 1), Key: "turn/1-0"}
 		outcome := call(t, services, cause, "session_resources", test.tool, test.arguments)

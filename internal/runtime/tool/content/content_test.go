@@ -279,11 +279,13 @@ func TestAResultNamesStoredImages(t *testing.T) {
 		{`[` + block + `]`, []event.Part{named}, "(" + id + ")"},
 		{
 			`[{"type":"text","text":"A plot."},` + block + `]`,
-			[]event.Part{event.Text("A plot."), named}, "A plot.\n(" + id + ")",
+			[]event.Part{event.Text("A plot."), named},
+			"A plot.\n(" + id + ")",
 		},
 		{
 			`[{"type":"image_file","image_id":"../` + id + `"}]`,
-			[]event.Part{event.Text("(Left out: an image whose id is not one.)")}, "(Left out: an image whose id is not one.)",
+			[]event.Part{event.Text("(Left out: an image whose id is not one.)")},
+			"(Left out: an image whose id is not one.)",
 		},
 		{`[{"type":"image_file"}]`, []event.Part{event.Text(`[{"type":"image_file"}]`)}, `[{"type":"image_file"}]`},
 		{block, []event.Part{event.Text(block)}, block},
