@@ -478,8 +478,8 @@ var _ = Describe("A Secret that is planted", func() {
 	})
 })
 
-// pointing are the fields that point to secrets of a Session, or to arguments that refer to them. They name no Secret: the
-// policy session-secrets is about who sets one and where it may be sent.
+// pointing are the fields that point to secrets of a Session, or to arguments that refer to them. They name no Secret:
+// the policy session-secrets is about who sets one and where it may be sent.
 func pointing() []string {
 	return []string{
 		"MCPServer spec.headers[].sessionSecret.name", "MCPServer spec.headers[].sessionSecret.scheme",

@@ -73,8 +73,8 @@ func (r *Reconciler) callAwaitsPolicies(a *actScope, index int) bool {
 	return true
 }
 
-// Lent reports whether a tool uses a Secret, a ServiceAccount, a Service or certificates of the namespace, or secrets of
-// the Session, which are in a Secret.
+// Lent reports whether a tool uses a Secret, a ServiceAccount, a Service or certificates of the namespace, or secrets
+// of the Session, which are in a Secret.
 func Lent(planned *definition.Definition) bool {
 	if len(planned.SecretArguments()) > 0 || len(planned.SecretHeaders()) > 0 {
 		return true

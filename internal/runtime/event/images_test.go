@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
 	"testing"
@@ -106,12 +107,12 @@ func TestImagesOfEventsAreReplaced(t *testing.T) {
 		t.Fatalf("%d images, %v", seen, err)
 	}
 	for i, e := range events {
-		if same := string(e.Data.Raw) == string(replaced[i].Data.Raw); same != (i%2 == 1) ||
+		if same := bytes.Equal(e.Data.Raw, replaced[i].Data.Raw); same != (i%2 == 1) ||
 			strings.Contains(string(replaced[i].Data.Raw), "aW1n") {
 			t.Errorf("event %d is %s", i, replaced[i].Data.Raw)
 		}
 		back, err := ReplaceImages(replaced[i:i+1], func(Part) Part { return image })
-		if err != nil || string(back[0].Data.Raw) != string(e.Data.Raw) {
+		if err != nil || !bytes.Equal(back[0].Data.Raw, e.Data.Raw) {
 			t.Errorf("event %d was %s and is %s, %v", i, e.Data.Raw, back[0].Data.Raw, err)
 		}
 	}

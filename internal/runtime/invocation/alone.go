@@ -10,8 +10,8 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
-// Alone sends the request of a call of an HTTP tool that belongs to no Turn, and returns its outcome. Nothing is claimed
-// or recorded, and no lease is kept. What the call would wait for in a Turn is its error.
+// Alone sends the request of a call of an HTTP tool that belongs to no Turn, and returns its outcome. Nothing is
+// claimed or recorded, and no lease is kept. What the call would wait for in a Turn is its error.
 func (run *Runner) Alone(ctx context.Context, c executor.Call) (tool.Outcome, error) {
 	process := run.process()
 	process.Leases = nil

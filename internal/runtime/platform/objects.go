@@ -123,8 +123,8 @@ func list(ctx context.Context, c *call) (any, error) {
 	return result, nil
 }
 
-// page returns a page of a list of at most so many objects. Their metadata may be large, such as annotations of 256 KiB:
-// a page that is too large is asked for again with half of them. It returns the number that it has asked for last.
+// page returns a page of a list of at most so many objects. Their metadata may be large, such as annotations of 256
+// KiB: a page that is too large is asked for again with half of them. It returns the number that it has asked for last.
 func (a *api) page(ctx context.Context, k kind, query url.Values, most int) (*table, int, error) {
 	for {
 		query.Set("limit", strconv.Itoa(most))

@@ -21,7 +21,8 @@ func TestARequestIsRepeatedWhileItMaySucceed(t *testing.T) {
 			defer cancel()
 			seen := 0
 			c.intercept = func(w http.ResponseWriter, _ *http.Request) bool {
-				if seen++; seen == 8 {
+				seen++
+				if seen == 8 {
 					cancel()
 				}
 				w.Header().Set("Location", "https://example.org/")
@@ -40,7 +41,8 @@ func TestARequestIsRepeatedWhileItMaySucceed(t *testing.T) {
 // losing loses the connection of the first requests, after it has carried out those that create something.
 func losing(c *cluster, first int) {
 	c.intercept = func(_ http.ResponseWriter, r *http.Request) bool {
-		if first--; first < 0 {
+		first--
+		if first < 0 {
 			return false
 		}
 		if r.Method == http.MethodPost {
@@ -83,7 +85,8 @@ func TestAWaitGoesOnWhileTheServerRestarts(t *testing.T) {
 		if r.URL.Query().Get("watch") == "" {
 			return false
 		}
-		if lost++; lost == 3 {
+		lost++
+		if lost == 3 {
 			c.put("sessions/other", nil, map[string]any{"phase": "Idle"})
 		}
 		panic(http.ErrAbortHandler)
@@ -105,7 +108,8 @@ func TestACreationWithoutAResponseHasAnUnknownOutcome(t *testing.T) {
 	defer cancel()
 	seen := 0
 	c.intercept = func(http.ResponseWriter, *http.Request) bool {
-		if seen++; seen == 3 {
+		seen++
+		if seen == 3 {
 			cancel()
 		}
 		panic(http.ErrAbortHandler)
@@ -130,7 +134,8 @@ func TestACreationWithoutAResponseHasAnUnknownOutcome(t *testing.T) {
 			if r.Method != http.MethodPost {
 				return false
 			}
-			if posts++; posts == 1 {
+			posts++
+			if posts == 1 {
 				if committed {
 					c.serve(httptest.NewRecorder(), r, "turns")
 				}

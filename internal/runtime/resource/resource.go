@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// MaxIDBytes is the maximum length of the id of a resource, and MaxKindBytes that of its kind.
-	MaxIDBytes   = 128
+	// MaxIDBytes is the maximum length of the id of a resource.
+	MaxIDBytes = 128
+	// MaxKindBytes is the maximum length of the kind of a resource.
 	MaxKindBytes = 63
 	// MaxMetadataKeys is the maximum number of metadata of a resource, MaxMetadataKeyBytes the maximum length of one of
 	// their keys, and MaxMetadataBytes the maximum size of all keys and values.

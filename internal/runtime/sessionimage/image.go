@@ -19,10 +19,11 @@ const (
 	// MaxImageBytes is the maximum size of an image. In base64 it has 5 MiB, which is the most that Anthropic accepts of
 	// one; OpenAI and Google accept more.
 	MaxImageBytes = 5 << 20 / 4 * 3
-	// MaxImages is the maximum number of images of a Session, and MaxBytes that of their bytes: in base64 they have 16
-	// MiB, and one request at Google 20 MB.
+	// MaxImages is the maximum number of images of a Session.
 	MaxImages = 100
-	MaxBytes  = 12 << 20
+	// MaxBytes is the maximum size of the images of a Session together: in base64 they have 16 MiB, and one request at
+	// Google 20 MB.
+	MaxBytes = 12 << 20
 	// MaxFilenameBytes is the maximum length of a filename.
 	MaxFilenameBytes = 255
 	// MaxMetadata is the maximum number of pairs of metadata of an image, MaxMetadataKeyBytes and MaxMetadataValueBytes

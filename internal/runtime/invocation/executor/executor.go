@@ -158,7 +158,8 @@ var ErrCallEnded = errors.New("the call is not awaited any more")
 // ErrContinues is the defect of a call without an outcome: its task continues at the server.
 var ErrContinues = errors.New("the task of the call continues at the server")
 
-// ErrAgain is the defect of a call without an outcome that may run twice, and has to: not all of its effect is recorded.
+// ErrAgain is the defect of a call without an outcome that may run twice, and has to: not all of its effect is
+// recorded.
 var ErrAgain = errors.New("the call has to be carried out again")
 
 // Work is how a call is carried out, once it may start.

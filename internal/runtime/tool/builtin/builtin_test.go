@@ -252,7 +252,8 @@ func TestTheRisksAreDocumented(t *testing.T) {
 		for _, name := range code.FindAllStringSubmatch(part, -1) {
 			documented = append(documented, name[1])
 		}
-		if slices.Sort(risky[risk]); !slices.Equal(documented, risky[risk]) {
+		slices.Sort(risky[risk])
+		if !slices.Equal(documented, risky[risk]) {
 			t.Errorf("of the risk %s are %v, and the document names %v", risk, risky[risk], documented)
 		}
 	}
