@@ -46,7 +46,7 @@ func TestTheImagesOfASession(t *testing.T) {
 	}
 	if image.ID != sessionimage.IDOf([]byte(content)) || image.Filename != "ship.png" ||
 		image.ContentType != "image/png" || image.Size != stream.MaxImageBytes || image.Metadata["source"] != "a=b" ||
-			image.CreatedAt.IsZero() {
+		image.CreatedAt.IsZero() {
 		t.Errorf("stored is %+v", image)
 	}
 	if all := list(); len(all) != 1 || all[0].ID != image.ID {
