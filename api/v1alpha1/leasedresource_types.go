@@ -39,8 +39,8 @@ type LeaseCleanup struct {
 	// toolRef names the Tool that cleans the resource up.
 	// +required
 	ToolRef LocalReference `json:"toolRef"`
-	// confinedTo is the only place that the clean-up may send requests to, as scheme://host:port, where a network access list
-	// was in force for the call that created the resource.
+	// confinedTo is the only place that the clean-up may send requests to, as scheme://host:port, where a network access
+	// list was in force for the call that created the resource.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=320

@@ -16,11 +16,12 @@ const (
 	MaxIDBytes = 128
 	// MaxKindBytes is the maximum length of the kind of a resource.
 	MaxKindBytes = 63
-	// MaxMetadataKeys is the maximum number of metadata of a resource, MaxMetadataKeyBytes the maximum length of one of
-	// their keys, and MaxMetadataBytes the maximum size of all keys and values.
-	MaxMetadataKeys     = 16
+	// MaxMetadataKeys is the maximum number of metadata of a resource.
+	MaxMetadataKeys = 16
+	// MaxMetadataKeyBytes is the maximum length of the key of one of them.
 	MaxMetadataKeyBytes = 63
-	MaxMetadataBytes    = 1 << 10
+	// MaxMetadataBytes is the maximum size of all keys and values.
+	MaxMetadataBytes = 1 << 10
 	// MaxResources is the maximum number of entries of a Session.
 	MaxResources = 128
 

@@ -26,10 +26,11 @@ const (
 	MaxBytes = 12 << 20
 	// MaxFilenameBytes is the maximum length of a filename.
 	MaxFilenameBytes = 255
-	// MaxMetadata is the maximum number of pairs of metadata of an image, MaxMetadataKeyBytes and MaxMetadataValueBytes
-	// are the maximum lengths of a key and of a value.
-	MaxMetadata           = 8
-	MaxMetadataKeyBytes   = 63
+	// MaxMetadata is the maximum number of pairs of metadata of an image.
+	MaxMetadata = 8
+	// MaxMetadataKeyBytes is the maximum length of a key of them.
+	MaxMetadataKeyBytes = 63
+	// MaxMetadataValueBytes is the maximum length of a value of them.
 	MaxMetadataValueBytes = 128
 )
 

@@ -59,8 +59,8 @@ func (run *Runner) compactingFor(
 }
 
 // due returns how to compact the conversation before a model is called with it, and whether to do that. A summary that
-// no Model could write is not asked for again in the Turn: a model call for each of its steps is dear, and no likelier to
-// succeed.
+// no Model could write is not asked for again in the Turn: a model call for each of its steps is dear, and no likelier
+// to succeed.
 func (k *compacting) due() (compaction.Decision, bool) {
 	if k == nil || k.threshold == 0 || k.conversation.Size() < k.threshold || k.turn.Progress.Plan.Compacted != "" {
 		return compaction.Decision{}, false

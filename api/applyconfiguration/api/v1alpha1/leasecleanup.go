@@ -9,8 +9,8 @@ package v1alpha1
 type LeaseCleanupApplyConfiguration struct {
 	// toolRef names the Tool that cleans the resource up.
 	ToolRef *LocalReferenceApplyConfiguration `json:"toolRef,omitempty"`
-	// confinedTo is the only place that the clean-up may send requests to, as scheme://host:port, where a network access list
-	// was in force for the call that created the resource.
+	// confinedTo is the only place that the clean-up may send requests to, as scheme://host:port, where a network access
+	// list was in force for the call that created the resource.
 	ConfinedTo *string `json:"confinedTo,omitempty"`
 }
 

@@ -32,8 +32,8 @@ type Filled struct {
 }
 
 // Fill replaces the references to secrets of the Session in the arguments of a call whose definition permits them, and
-// returns those for its headers, for a request to a URL (KV-02). The outcome is that of a call which cannot be sent; nil
-// if it can. It reads the secrets at most once, and not if no tool of the Session permits a reference.
+// returns those for its headers, for a request to a URL (KV-02). The outcome is that of a call which cannot be sent;
+// nil if it can. It reads the secrets at most once, and not if no tool of the Session permits a reference.
 func (p Process) Fill(ctx context.Context, c Call, to string) (Filled, *tool.Outcome, error) {
 	filled := Filled{Arguments: c.Arguments}
 	// Arguments that are not JSON have no references. They are refused, or sent as they are.

@@ -107,8 +107,8 @@ var sessionResources = Capability{
 		{
 			Name: "release_resource",
 			Description: "Cleans up a resource that a tool has created for this session, because it is not needed any more: " +
-				"it is deleted soon. The resource must have been listed with an id that begins with lease-; its provider, type and " +
-				"external_id are in its metadata.",
+				"it is deleted soon. The resource must have been listed with an id that begins with lease-; its provider, type " +
+				"and external_id are in its metadata.",
 			SideEffect: v1alpha1.SideEffectIdempotent,
 			InputSchema: `{
   "type": "object",
