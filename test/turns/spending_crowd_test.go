@@ -148,7 +148,7 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 
 	// settle waits until every Turn has succeeded, waits for the limit, or waits for a sub-agent that does, and returns
 	// what the Budget shows as spent.
-	settle := func(ctx context.Context, turns int) decimal.Decimal {
+	settle := func(ctx context.Context, turns int, trees bool) decimal.Decimal {
 		Eventually(func(g Gomega) {
 			var list v1alpha1.TurnList
 			g.Expect(kit.Client.List(ctx, &list, client.InNamespace(namespace))).To(Succeed())
@@ -161,7 +161,9 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 				}
 				g.Expect(turn).To(Or(waitForBudget(v1alpha1.ReasonBudgetExhausted), waitForAgent()), turn.Name)
 			}
-			g.Expect(succeeded).To(And(BeNumerically(">", 0), BeNumerically("<", len(list.Items))))
+			// The first calls of trees, and those that kills have cut off, may use up the Budget before a Turn has ended.
+			g.Expect(trees || succeeded > 0).To(BeTrue(), "no Turn has succeeded")
+			g.Expect(succeeded).To(BeNumerically("<", len(list.Items)))
 			b, err := budgetOf(ctx, namespace, "crowd")()
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(b.Status.Reservations).To(BeEmpty())
@@ -179,7 +181,7 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 	DescribeTable("is used up but for one worst case", func(ctx context.Context, trees bool) {
 		kit = begin().kit
 		turns, text := gather(ctx, trees)
-		spent := settle(ctx, turns)
+		spent := settle(ctx, turns, trees)
 		limit, billed := decimal.RequireFromString(text), decimal.New(double.billed.Load(), -6)
 		report(turns, limit, billed, spent)
 		Expect(billed).To(Satisfy(limit.GreaterThanOrEqual))
@@ -204,12 +206,13 @@ var _ = Describe("A crowd of Turns under one Budget", Ordered, func() {
 			kit = second.kit
 		}
 		first.kill()
-		spent := settle(ctx, turns)
+		spent := settle(ctx, turns, trees)
 		limit, billed := decimal.RequireFromString(text), decimal.New(double.billed.Load(), -6)
 		report(turns, limit, billed, spent)
 		Expect(billed).To(Satisfy(limit.GreaterThanOrEqual))
 		Expect(spent).To(Satisfy(limit.GreaterThanOrEqual))
 		Expect(spent).To(Satisfy(billed.LessThanOrEqual))
+		Expect(billed).To(Satisfy(limit.Div(decimal.NewFromInt(4)).LessThan), "the Turns have called the model")
 	},
 		Entry("for Turns", false),
 		Entry("for trees of sub-agents", true),
