@@ -140,7 +140,8 @@ type LeasedResourceStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	LastError string `json:"lastError,omitempty"`
-	// finishedAt is when the resource was cleaned up or abandoned. The LeasedResource is deleted seven days after it.
+	// finishedAt is when the resource was cleaned up or abandoned. The LeasedResource is deleted seven days after it, and
+	// earlier if it is not among the last 1000 of its namespace.
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
@@ -20,24 +22,41 @@ import (
 // maxWrites is how often a write is repeated that another write has preceded.
 const maxWrites = 20
 
+// maxPruned is how many finished leases a new one deletes at most.
+const maxPruned = 10
+
 var _ lease.Host = (*Reconciler)(nil)
 
 // Cleaner implements lease.Host. Calls of several Sessions that are prepared at the same time may exceed the bound of
 // the namespace by their number.
-func (r *Reconciler) Cleaner(ctx context.Context, of lease.Owner, name, user string) (*v1alpha1.Tool, error) {
-	found, err := r.tool(ctx, of.Namespace, name)
+func (r *Reconciler) Cleaner(ctx context.Context, request lease.Request) (*v1alpha1.Tool, error) {
+	name := request.Cleanup.ToolRef.Name
+	found, err := r.tool(ctx, request.Owner.Namespace, name)
 	if apierrors.IsNotFound(err) {
 		return nil, lease.Refusef("the Tool %s, which would clean up what it creates, does not exist", name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading Tool %s: %w", name, err)
 	}
-	if why := lease.CheckCleaner(&found.Spec, user); why != "" {
+	if why := lease.CheckCleaner(&found.Spec, request.User); why != "" {
 		return nil, lease.Refusef("the Tool %s cannot clean up what it creates: %s", name, why)
 	}
+	if err := r.room(ctx, request); err != nil {
+		return nil, err
+	}
+	request.Identity.ExternalID = "unknown"
+	if err := r.create(ctx, request, client.DryRunAll); !apierrors.IsAlreadyExists(err) {
+		return found, err // A quota refuses the lease before the request, and not after it.
+	}
+	return found, nil
+}
+
+// room returns a *lease.RefusedError if too many resources are not cleaned up.
+func (r *Reconciler) room(ctx context.Context, request lease.Request) error {
+	of := request.Owner
 	var list v1alpha1.LeasedResourceList
 	if err := r.Client.List(ctx, &list, client.InNamespace(of.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing LeasedResources: %w", err)
+		return fmt.Errorf("listing LeasedResources: %w", err)
 	}
 	all, own := 0, 0
 	for i := range list.Items {
@@ -51,15 +70,40 @@ func (r *Reconciler) Cleaner(ctx context.Context, of lease.Owner, name, user str
 	}
 	switch {
 	case own >= lease.MaxPerSession:
-		return nil, lease.Refusef(
-			"this session has %d resources that are not cleaned up, and no more are permitted. Release "+
-				"some",
-			own,
-		)
+		return lease.Refusef(
+			"this session has %d resources that are not cleaned up, and no more are permitted. Release some", own)
 	case all >= lease.MaxPerNamespace:
-		return nil, lease.Refusef("the namespace has %d resources that are not cleaned up, and no more are permitted", all)
+		return lease.Refusef("the namespace has %d resources that are not cleaned up, and no more are permitted", all)
 	}
-	return found, nil
+	return nil
+}
+
+// prune deletes the oldest finished leases of a namespace, so that no more than lease.MaxFinished stay. Each new lease
+// makes room for itself, and what fails is made up for by the next one.
+func (r *Reconciler) prune(ctx context.Context, namespace string) {
+	var list v1alpha1.LeasedResourceList
+	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list the LeasedResources to delete early")
+		return
+	}
+	var finished []*v1alpha1.LeasedResource
+	for i := range list.Items {
+		if l := &list.Items[i]; lease.Finished(l) && l.DeletionTimestamp.IsZero() {
+			finished = append(finished, l)
+		}
+	}
+	if len(finished) <= lease.MaxFinished {
+		return
+	}
+	slices.SortFunc(finished, func(a, b *v1alpha1.LeasedResource) int {
+		return lease.FinishedAt(a).Compare(lease.FinishedAt(b))
+	})
+	for _, l := range finished[:min(len(finished)-lease.MaxFinished, maxPruned)] {
+		if err := r.Client.Delete(ctx, l.DeepCopy(), client.Preconditions{UID: &l.UID}); client.IgnoreNotFound(err) != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to delete a LeasedResource early", "leasedResource", l.Name)
+			return
+		}
+	}
 }
 
 // Keep implements lease.Host.
@@ -70,7 +114,9 @@ func (r *Reconciler) Keep(ctx context.Context, request lease.Request) error {
 		case err != nil:
 			return err
 		case l == nil:
-			err = r.create(ctx, request)
+			if err = r.create(ctx, request); err == nil {
+				r.prune(ctx, request.Owner.Namespace)
+			}
 		case lease.Finished(l):
 			// It describes what was cleaned up. The resource is another one, with the same id.
 			err = errors.Join(dropFinalizer(ctx, r.Client, l), r.Client.Delete(ctx, l, client.Preconditions{UID: &l.UID}))
@@ -88,7 +134,7 @@ func (r *Reconciler) Keep(ctx context.Context, request lease.Request) error {
 }
 
 // create creates the lease of a resource.
-func (r *Reconciler) create(ctx context.Context, request lease.Request) error {
+func (r *Reconciler) create(ctx context.Context, request lease.Request, options ...client.CreateOption) error {
 	of := request.Identity
 	l := &v1alpha1.LeasedResource{
 		ObjectMeta: metav1.ObjectMeta{
@@ -106,7 +152,7 @@ func (r *Reconciler) create(ctx context.Context, request lease.Request) error {
 			Turn:       request.Turn, Tool: request.Tool, User: request.User, Cleanup: request.Cleanup,
 		},
 	}
-	err := r.Client.Create(ctx, l)
+	err := r.Client.Create(ctx, l, options...)
 	switch {
 	case err == nil:
 		return nil

@@ -1,11 +1,17 @@
 package lease
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/lease"
@@ -14,6 +20,12 @@ import (
 var (
 	vm   = lease.Identity{Provider: "p", Type: "vm", ExternalID: "vm-1"}
 	demo = lease.Owner{Namespace: "ns", Name: "demo", UID: "1"}
+	// starting is a call that creates a resource.
+	starting = lease.Request{
+		Owner: demo, Identity: lease.Identity{Provider: "p", Type: "vm"}, Duration: time.Hour,
+		Turn: "demo-2", Tool: "start", User: "ann",
+		Cleanup: v1alpha1.LeaseCleanup{ToolRef: v1alpha1.LocalReference{Name: "clean"}},
+	}
 )
 
 // named is the lease on vm, under its own name.
@@ -32,10 +44,9 @@ func (w *world) readVM() *v1alpha1.LeasedResource {
 }
 
 func (w *world) keep(turn string) error {
-	return w.Keep(w.t.Context(), lease.Request{
-		Owner: demo, Identity: vm, Duration: time.Hour, Turn: turn, Tool: "start", User: "ann",
-		Cleanup: v1alpha1.LeaseCleanup{ToolRef: v1alpha1.LocalReference{Name: "clean"}},
-	})
+	request := starting
+	request.Identity, request.Turn = vm, turn
+	return w.Keep(w.t.Context(), request)
 }
 
 // Rules: LEASE-01.
@@ -120,5 +131,47 @@ func TestASessionExtendsAndReleasesItsOwnLeases(t *testing.T) {
 	none := lease.Identity{Provider: "p", Type: "vm", ExternalID: "vm-2"}
 	if found, err := w.Extend(t.Context(), demo, none, time.Hour); found || err != nil {
 		t.Errorf("a lease that does not exist is extended: %v, %v", found, err)
+	}
+}
+
+// Rules: LEASE-03.
+func TestTheOldestFinishedLeasesAreDeletedEarly(t *testing.T) {
+	var objects []client.Object
+	for n := range lease.MaxFinished + 2 {
+		objects = append(objects, expired(func(l *v1alpha1.LeasedResource) {
+			l.Name, l.UID, l.Finalizers = fmt.Sprintf("lease-%04d", n), types.UID(fmt.Sprint(n)), nil
+			l.Status = lease.Ended(l, v1alpha1.LeaseStateReleased, noon.Add(-time.Duration(n)*time.Second))
+		}))
+	}
+	w := newWorld(t, objects...)
+	if err := w.keep("demo-1"); err != nil {
+		t.Fatal(err)
+	}
+	var list v1alpha1.LeasedResourceList
+	if err := w.Client.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range list.Items {
+		if l.Name == "lease-1000" || l.Name == "lease-1001" {
+			t.Errorf("%s, which is among the oldest, is kept", l.Name)
+		}
+	}
+	if len(list.Items) != lease.MaxFinished+1 {
+		t.Errorf("%d leases are kept", len(list.Items))
+	}
+}
+
+// Rules: LEASE-01.
+func TestAQuotaRefusesALeaseBeforeTheRequest(t *testing.T) {
+	w := newWorld(t, cleaner())
+	var dry []string
+	w.Reconciler.Client = interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			dry = append(dry, (&client.CreateOptions{}).ApplyOptions(options).DryRun...)
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "leasedresources"}, o.GetName(), errors.New("a quota"))
+		},
+	})
+	if _, err := w.Cleaner(t.Context(), starting); !errors.As(err, new(*lease.RefusedError)) || len(dry) != 1 {
+		t.Errorf("it is prepared with %v, after the dry runs %v", err, dry)
 	}
 }

@@ -273,7 +273,6 @@ func TestResourcesThatAreNotCleanedUpAreBounded(t *testing.T) {
 		}
 		return objects
 	}
-	of := lease.Owner{Namespace: "ns", Name: "demo", UID: "1"}
 	for name, test := range map[string]struct {
 		number  int
 		session types.UID
@@ -285,7 +284,7 @@ func TestResourcesThatAreNotCleanedUpAreBounded(t *testing.T) {
 		"room for one more of the namespace":   {lease.MaxPerNamespace - 1, "2", false},
 		"no room in the namespace for another": {lease.MaxPerNamespace, "2", true},
 	} {
-		_, err := newWorld(t, fill(test.number, test.session)...).Cleaner(t.Context(), of, "clean", "ann")
+		_, err := newWorld(t, fill(test.number, test.session)...).Cleaner(t.Context(), starting)
 		if refused := errors.As(err, new(*lease.RefusedError)); refused != test.refused || err != nil && !refused {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -31,7 +31,7 @@ type leases struct {
 }
 
 // Cleaner implements lease.Host.
-func (l *leases) Cleaner(context.Context, lease.Owner, string, string) (*v1alpha1.Tool, error) {
+func (l *leases) Cleaner(context.Context, lease.Request) (*v1alpha1.Tool, error) {
 	if l.cleaner == nil {
 		return nil, lease.Refusef("it does not exist")
 	}

@@ -25,6 +25,9 @@ const (
 	// namespace.
 	MaxPerSession   = 32
 	MaxPerNamespace = 1000
+	// MaxFinished is the number of LeasedResources of a namespace that are kept after their resources were cleaned up or
+	// abandoned. The oldest ones are deleted before Retention has passed.
+	MaxFinished = 1000
 	// MaxIDBytes is the maximum length of an id at a provider.
 	MaxIDBytes = 256
 
@@ -63,8 +66,8 @@ type Request struct {
 // Host keeps leases.
 type Host interface {
 	// Cleaner returns the Tool by which a resource would be cleaned up, as the user of a Turn, if a call of a Session may
-	// create one. The error is a *RefusedError if it may not.
-	Cleaner(ctx context.Context, of Owner, tool, user string) (*v1alpha1.Tool, error)
+	// create one, whose id is not known yet. The error is a *RefusedError if it may not.
+	Cleaner(ctx context.Context, r Request) (*v1alpha1.Tool, error)
 	// Keep creates the lease of a resource, or extends it (LEASE-01). The error is a *RefusedError if it cannot be kept.
 	Keep(ctx context.Context, r Request) error
 	// Extend extends the lease of a resource that its Session has created, and reports whether there is one.
@@ -159,6 +162,9 @@ func FindID(text, pointer string) (string, bool) {
 		return "", false
 	}
 }
+
+// FinishedAt returns when the resource of a finished lease was cleaned up or abandoned.
+func FinishedAt(l *v1alpha1.LeasedResource) time.Time { return timeOf(l.Status.FinishedAt) }
 
 func validID(id string) bool {
 	return id != "" && len(id) <= MaxIDBytes && utf8.ValidString(id) &&

@@ -59,6 +59,14 @@ func (l *leaseOf) owner() lease.Owner {
 	return lease.Owner{Namespace: l.call.Session.Namespace, Name: l.call.Session.Name, UID: l.call.Session.UID}
 }
 
+// request is the use of a resource by the call.
+func (l *leaseOf) request(of lease.Identity) lease.Request {
+	return lease.Request{
+		Owner: l.owner(), Identity: of, Duration: l.spec.Lease.Duration.Duration,
+		Turn: l.call.Turn.Name, Tool: l.call.Call.Name, User: l.call.User, Cleanup: l.cleanup,
+	}
+}
+
 // prepare finds the clean-up of what the call creates, or returns the outcome of a call that must not create anything.
 func (l *leaseOf) prepare(ctx context.Context) (*tool.Outcome, error) {
 	refuse := func(why string) *tool.Outcome {
@@ -66,7 +74,10 @@ func (l *leaseOf) prepare(ctx context.Context) (*tool.Outcome, error) {
 		return &refused
 	}
 	ref := l.spec.Lease.Cleanup.ToolRef
-	cleaner, err := l.host.Cleaner(ctx, l.owner(), ref.Name, l.call.User)
+	l.cleanup.ToolRef = ref
+	cleaner, err := l.host.Cleaner(ctx, l.request(lease.Identity{
+		Provider: l.spec.Lease.Provider, Type: l.spec.Lease.Type,
+	}))
 	var refused *lease.RefusedError
 	if errors.As(err, &refused) {
 		return refuse(refused.Error()), nil
@@ -74,7 +85,6 @@ func (l *leaseOf) prepare(ctx context.Context) (*tool.Outcome, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the lease of call %s: %w", l.call.Call.ID, err)
 	}
-	l.cleanup.ToolRef = ref
 	if !l.call.Network.InForce() {
 		return nil, nil
 	}
@@ -132,10 +142,7 @@ func (l *leaseOf) creating(send do) do {
 			return notKept(outcome, fmt.Sprintf("its result has no id at %s", l.spec.Lease.ExternalIDPath)), defect
 		}
 		err := again(ctx, func(ctx context.Context) error {
-			return l.host.Keep(ctx, lease.Request{
-				Owner: l.owner(), Identity: of, Duration: l.spec.Lease.Duration.Duration,
-				Turn: l.call.Turn.Name, Tool: l.call.Call.Name, User: l.call.User, Cleanup: l.cleanup,
-			})
+			return l.host.Keep(ctx, l.request(of))
 		})
 		var refused *lease.RefusedError
 		switch {
