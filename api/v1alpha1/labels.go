@@ -9,7 +9,8 @@ const (
 	// LabelStep is on the Jobs and pods that have LabelTurnUID: the step of the Turn's plan that made the call, in
 	// decimal.
 	LabelStep = "capstan.dev/step"
-	// LabelCall is on the Jobs and pods that have LabelTurnUID: the runtime's id of the call, `<iteration>-<index>`.
+	// LabelCall is on the Jobs and pods that have LabelTurnUID, and on the LeasedResource that a call of the Turn in its
+	// spec has created: the runtime's id of the call, `<iteration>-<index>`.
 	LabelCall = "capstan.dev/call"
 	// LabelAttempt is on the Jobs and pods that have LabelTurnUID: the attempt of the call, from 1. A lower attempt than
 	// the one in the Turn's status is outdated and ignored.

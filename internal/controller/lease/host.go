@@ -31,18 +31,26 @@ var _ lease.Host = (*Reconciler)(nil)
 // the namespace by their number.
 func (r *Reconciler) Cleaner(ctx context.Context, request lease.Request) (*v1alpha1.Tool, error) {
 	name := request.Cleanup.ToolRef.Name
+	repeated, err := r.room(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	refuse := lease.Refusef
+	if repeated {
+		refuse = lease.RefuseRepeatedf
+	}
 	found, err := r.tool(ctx, request.Owner.Namespace, name)
 	if apierrors.IsNotFound(err) {
-		return nil, lease.Refusef("the Tool %s, which would clean up what it creates, does not exist", name)
+		return nil, refuse("the Tool %s, which would clean up what it creates, does not exist", name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading Tool %s: %w", name, err)
 	}
 	if why := lease.CheckCleaner(&found.Spec, request.User); why != "" {
-		return nil, lease.Refusef("the Tool %s cannot clean up what it creates: %s", name, why)
+		return nil, refuse("the Tool %s cannot clean up what it creates: %s", name, why)
 	}
-	if err := r.room(ctx, request); err != nil {
-		return nil, err
+	if repeated {
+		return found, nil // What it creates has a lease.
 	}
 	request.Identity.ExternalID = "unknown"
 	if err := r.create(ctx, request, client.DryRunAll); !apierrors.IsAlreadyExists(err) {
@@ -51,31 +59,42 @@ func (r *Reconciler) Cleaner(ctx context.Context, request lease.Request) (*v1alp
 	return found, nil
 }
 
-// room returns a *lease.RefusedError if too many resources are not cleaned up.
-func (r *Reconciler) room(ctx context.Context, request lease.Request) error {
+// room reports whether the call has a lease already, which an earlier process has kept for it. Otherwise the error is a
+// *lease.RefusedError if too many resources are not cleaned up.
+func (r *Reconciler) room(ctx context.Context, request lease.Request) (repeated bool, err error) {
 	of := request.Owner
 	var list v1alpha1.LeasedResourceList
 	if err := r.Client.List(ctx, &list, client.InNamespace(of.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing LeasedResources: %w", err)
+		return false, fmt.Errorf("listing LeasedResources: %w", err)
 	}
 	all, own := 0, 0
 	for i := range list.Items {
-		if lease.Finished(&list.Items[i]) {
+		l := &list.Items[i]
+		if madeBy(l, request) {
+			return true, nil
+		}
+		if lease.Finished(l) {
 			continue
 		}
 		all++
-		if list.Items[i].Spec.SessionRef.UID == of.UID {
+		if l.Spec.SessionRef.UID == of.UID {
 			own++
 		}
 	}
 	switch {
 	case own >= lease.MaxPerSession:
-		return lease.Refusef(
+		return false, lease.Refusef(
 			"this session has %d resources that are not cleaned up, and no more are permitted. Release some", own)
 	case all >= lease.MaxPerNamespace:
-		return lease.Refusef("the namespace has %d resources that are not cleaned up, and no more are permitted", all)
+		return false, lease.Refusef("the namespace has %d resources that are not cleaned up, and no more are permitted", all)
 	}
-	return nil
+	return false, nil
+}
+
+// madeBy reports whether a call has created a lease.
+func madeBy(l *v1alpha1.LeasedResource, request lease.Request) bool {
+	return request.Call != "" && l.Labels[v1alpha1.LabelCall] == request.Call && l.Spec.Turn == request.Turn &&
+		l.Spec.Tool == request.Tool && l.Spec.SessionRef.UID == request.Owner.UID
 }
 
 // prune deletes the oldest finished leases of a namespace, so that no more than lease.MaxFinished stay. Each new lease
@@ -141,6 +160,7 @@ func (r *Reconciler) create(ctx context.Context, request lease.Request, options 
 			Namespace: request.Owner.Namespace, Name: lease.Name(request.Owner.Namespace, of),
 			Labels: map[string]string{
 				v1alpha1.LabelManagedBy: v1alpha1.ManagedByCapstan, v1alpha1.LabelSessionUID: string(request.Owner.UID),
+				v1alpha1.LabelCall: request.Call,
 			},
 			Finalizers: []string{v1alpha1.FinalizerLease},
 		},

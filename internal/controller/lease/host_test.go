@@ -23,7 +23,7 @@ var (
 	// starting is a call that creates a resource.
 	starting = lease.Request{
 		Owner: demo, Identity: lease.Identity{Provider: "p", Type: "vm"}, Duration: time.Hour,
-		Turn: "demo-2", Tool: "start", User: "ann",
+		Turn: "demo-2", Tool: "start", Call: "1-0", User: "ann",
 		Cleanup: v1alpha1.LeaseCleanup{ToolRef: v1alpha1.LocalReference{Name: "clean"}},
 	}
 )
@@ -173,5 +173,34 @@ func TestAQuotaRefusesALeaseBeforeTheRequest(t *testing.T) {
 	})
 	if _, err := w.Cleaner(t.Context(), starting); !errors.As(err, new(*lease.RefusedError)) || len(dry) != 1 {
 		t.Errorf("it is prepared with %v, after the dry runs %v", err, dry)
+	}
+}
+
+// Rules: LEASE-01.
+func TestACallIsNotRefusedBecauseOfItsOwnLease(t *testing.T) {
+	objects := []client.Object{cleaner()}
+	for n := range lease.MaxPerSession - 1 {
+		objects = append(objects, expired(func(l *v1alpha1.LeasedResource) {
+			l.Name, l.UID = fmt.Sprint("lease-", n), types.UID(fmt.Sprint(n))
+		}))
+	}
+	w := newWorld(t, objects...)
+	if err := w.keep(starting.Turn); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Cleaner(t.Context(), starting); err != nil {
+		t.Errorf("the call is repeated: %v", err)
+	}
+	another := starting
+	another.Call = "1-1"
+	if _, err := w.Cleaner(t.Context(), another); !errors.As(err, new(*lease.RefusedError)) {
+		t.Errorf("another call of the Turn: %v", err)
+	}
+	if err := w.Client.Delete(t.Context(), cleaner()); err != nil {
+		t.Fatal(err)
+	}
+	var refused *lease.RefusedError
+	if _, err := w.Cleaner(t.Context(), starting); !errors.As(err, &refused) || !refused.Repeated {
+		t.Errorf("the call is repeated without a Tool that cleans up: %v", err)
 	}
 }

@@ -22,6 +22,8 @@ import (
 // leases is a host of leases with a Tool that cleans up.
 type leases struct {
 	cleaner *v1alpha1.Tool
+	// sent reports whether the call has a lease already.
+	sent bool
 	// refused is why no lease is kept; errs are the errors of the next writes.
 	refused error
 	errs    []error
@@ -32,6 +34,9 @@ type leases struct {
 
 // Cleaner implements lease.Host.
 func (l *leases) Cleaner(context.Context, lease.Request) (*v1alpha1.Tool, error) {
+	if l.cleaner == nil && l.sent {
+		return nil, lease.RefuseRepeatedf("it does not exist")
+	}
 	if l.cleaner == nil {
 		return nil, lease.Refusef("it does not exist")
 	}
@@ -110,7 +115,7 @@ func TestACallKeepsTheLeaseOnWhatItCreates(t *testing.T) {
 	want := lease.Request{
 		Owner:    lease.Owner{Namespace: "ns", Name: "demo", UID: "session-uid"},
 		Identity: lease.Identity{Provider: "p", Type: "vm", ExternalID: "vm-1"}, Duration: time.Hour,
-		Turn: "demo-1", Tool: "ask", User: "ann",
+		Turn: "demo-1", Tool: "ask", Call: "1-0", User: "ann",
 		Cleanup: v1alpha1.LeaseCleanup{ToolRef: v1alpha1.LocalReference{Name: "clean"}},
 	}
 	if len(host.kept) != 1 || host.kept[0] != want || s.Requests() != 1 {
@@ -147,6 +152,18 @@ func TestNothingIsCreatedThatCannotBeCleanedUp(t *testing.T) {
 	if err != nil || end.Outcome.State != v1alpha1.ToolCallStateNotExecuted ||
 		end.Outcome.Reason != v1alpha1.ToolCallReasonLeaseUnavailable || s.Requests() != 0 {
 		t.Errorf("it ends with %+v, %v after %d requests", end, err, s.Requests())
+	}
+}
+
+// Rules: LEASE-01.
+func TestACallThatWasSentBeforeIsNotSaidToHaveChangedNothing(t *testing.T) {
+	b, host, tool, s := leasing(t, `{"id": "vm-1"}`)
+	host.cleaner, host.sent = nil, true
+	end, err := carry(t.Context(), t, b, tool, config.NetworkAccess{})
+	o := end.Outcome
+	if err != nil || o.State != v1alpha1.ToolCallStateFailed || o.Reason != v1alpha1.ToolCallReasonLeaseUnavailable ||
+		!o.Started || strings.Contains(o.Error, "changed nothing") || s.Requests() != 0 {
+		t.Errorf("it ends with %+v, %v after %d requests", o, err, s.Requests())
 	}
 }
 

@@ -57,8 +57,9 @@ type Request struct {
 	Identity Identity
 	// Duration of the lease from now on.
 	Duration time.Duration
-	// Turn and Tool of the call, and User who has submitted the Turn; empty if that is not known.
-	Turn, Tool, User string
+	// Turn and Tool of the Call, which is the id of it in the Turn, and User who has submitted the Turn; empty if that is
+	// not known.
+	Turn, Tool, Call, User string
 	// Cleanup of the resource.
 	Cleanup v1alpha1.LeaseCleanup
 }
@@ -89,13 +90,24 @@ func (o Own) Release(ctx context.Context, resource Identity) (v1alpha1.LeaseStat
 }
 
 // RefusedError is why a lease cannot be kept. Its text is for the model.
-type RefusedError struct{ text string }
+type RefusedError struct {
+	text string
+	// Repeated reports whether an earlier process has sent the call, whose resource exists.
+	Repeated bool
+}
 
 // Error implements error.
 func (e *RefusedError) Error() string { return e.text }
 
 // Refusef returns a *RefusedError.
-func Refusef(format string, args ...any) error { return &RefusedError{fmt.Sprintf(format, args...)} }
+func Refusef(format string, args ...any) error {
+	return &RefusedError{text: fmt.Sprintf(format, args...)}
+}
+
+// RefuseRepeatedf returns a *RefusedError for a call that an earlier process has sent.
+func RefuseRepeatedf(format string, args ...any) error {
+	return &RefusedError{text: fmt.Sprintf(format, args...), Repeated: true}
+}
 
 // CheckCleaner returns why a Tool cannot clean resources up as a user, who may be unknown; empty if it can.
 func CheckCleaner(spec *v1alpha1.ToolSpec, user string) string {

@@ -63,7 +63,7 @@ func (l *leaseOf) owner() lease.Owner {
 func (l *leaseOf) request(of lease.Identity) lease.Request {
 	return lease.Request{
 		Owner: l.owner(), Identity: of, Duration: l.spec.Lease.Duration.Duration,
-		Turn: l.call.Turn.Name, Tool: l.call.Call.Name, User: l.call.User, Cleanup: l.cleanup,
+		Turn: l.call.Turn.Name, Tool: l.call.Call.Name, Call: l.call.Call.ID, User: l.call.User, Cleanup: l.cleanup,
 	}
 }
 
@@ -79,6 +79,12 @@ func (l *leaseOf) prepare(ctx context.Context) (*tool.Outcome, error) {
 		Provider: l.spec.Lease.Provider, Type: l.spec.Lease.Type,
 	}))
 	var refused *lease.RefusedError
+	if errors.As(err, &refused) && refused.Repeated {
+		ran := tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonLeaseUnavailable, fmt.Sprintf(
+			"The tool was sent the call before, and what it has created has a lease. Its result is lost, and it was not sent the "+
+				"call again: %s.", refused.Error())))
+		return &ran, nil
+	}
 	if errors.As(err, &refused) {
 		return refuse(refused.Error()), nil
 	}
