@@ -125,7 +125,10 @@ func expired(change ...func(*v1alpha1.LeasedResource)) *v1alpha1.LeasedResource 
 func cleaner(change ...func(*v1alpha1.Tool)) *v1alpha1.Tool {
 	c := &v1alpha1.Tool{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "clean", UID: "clean-uid"},
-		Spec:       v1alpha1.ToolSpec{Description: "Cleans.", HTTP: &v1alpha1.HTTPTool{URL: "https://example.org/clean"}},
+		Spec: v1alpha1.ToolSpec{
+			Description: "Cleans.", SideEffect: v1alpha1.SideEffectIdempotent,
+			HTTP: &v1alpha1.HTTPTool{URL: "https://example.org/clean"},
+		},
 	}
 	for _, f := range change {
 		f(c)

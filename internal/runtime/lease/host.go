@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/runtime/resource"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/httpcall"
 )
 
 const (
@@ -114,6 +117,8 @@ func CheckCleaner(spec *v1alpha1.ToolSpec, user string) string {
 	switch {
 	case spec.HTTP == nil:
 		return "it is not an HTTP tool"
+	case spec.SideEffect != v1alpha1.SideEffectIdempotent:
+		return "its sideEffect is not Idempotent, and a clean-up may be repeated"
 	case spec.Policy == v1alpha1.ToolPolicyRequiresApproval:
 		return "its calls require approval"
 	case spec.HTTP.Payment != nil:
@@ -124,8 +129,19 @@ func CheckCleaner(spec *v1alpha1.ToolSpec, user string) string {
 		return "it has a lease itself"
 	}
 	for _, header := range spec.HTTP.Headers {
+		if header.SessionSecret != nil {
+			return "it has a header with a secret of the Session, which may be gone by then"
+		}
 		if header.Connection != nil && header.SecretKeyRef == nil && user == "" {
 			return "it needs the connection of one user, and the user of the Turn is not known"
+		}
+	}
+	if httpcall.InQuery(spec.HTTP) {
+		declared := definition.ScalarNames(spec.InputSchema)
+		for _, name := range []string{"externalID", "type", "provider"} {
+			if !slices.Contains(declared, name) {
+				return "its arguments are sent in the query, and its inputSchema does not declare " + name + " as a scalar"
+			}
 		}
 	}
 	return ""

@@ -72,6 +72,12 @@ func TestWhichToolsCleanUp(t *testing.T) {
 	connection := v1alpha1.HTTPHeader{Connection: &v1alpha1.HeaderConnection{Provider: "a"}}
 	fallback := connection
 	fallback.SecretKeyRef = &v1alpha1.SecretKeyReference{}
+	query := func(properties string) v1alpha1.ToolSpec {
+		return v1alpha1.ToolSpec{
+			HTTP:        &v1alpha1.HTTPTool{Method: v1alpha1.HTTPMethodGet},
+			InputSchema: &v1alpha1.JSON{Raw: []byte(`{"type": "object", "properties": {` + properties + `}}`)},
+		}
+	}
 	for name, test := range map[string]struct {
 		spec v1alpha1.ToolSpec
 		user string
@@ -89,10 +95,32 @@ func TestWhichToolsCleanUp(t *testing.T) {
 		"one with a lease": {
 			v1alpha1.ToolSpec{HTTP: &v1alpha1.HTTPTool{}, Lease: &v1alpha1.ToolLease{}}, "", "lease",
 		},
+		"one that may run once": {
+			v1alpha1.ToolSpec{HTTP: &v1alpha1.HTTPTool{}, SideEffect: v1alpha1.SideEffectAtMostOnce}, "", "Idempotent",
+		},
+		"one that changes nothing": {
+			v1alpha1.ToolSpec{HTTP: &v1alpha1.HTTPTool{}, SideEffect: v1alpha1.SideEffectPure}, "", "Idempotent",
+		},
+		"one with a secret of the Session": {v1alpha1.ToolSpec{HTTP: header(v1alpha1.HTTPHeader{
+			SessionSecret: &v1alpha1.HeaderSessionSecret{Name: "a"},
+		})}, "", "secret of the Session"},
+		"one with a query": {query(`"externalID": {"type": "string"}, "type": {"type": "string"},
+			"provider": {"type": "string"}`), "", ""},
+		"one with a query without the id": {
+			query(`"type": {"type": "string"}, "provider": {"type": "string"}`), "", "externalID",
+		},
+		"one with a query with a list": {query(`"externalID": {"type": "string"}, "type": {"type": "array"},
+			"provider": {"type": "string"}`), "", "declare type"},
+		"one with a query and no schema": {
+			v1alpha1.ToolSpec{HTTP: &v1alpha1.HTTPTool{Arguments: v1alpha1.HTTPArgumentsQuery}}, "", "externalID",
+		},
 		"one with the connection of ann":    {v1alpha1.ToolSpec{HTTP: header(connection)}, "ann", ""},
 		"one with the connection of no one": {v1alpha1.ToolSpec{HTTP: header(connection)}, "", "connection"},
 		"one with a Secret beside it":       {v1alpha1.ToolSpec{HTTP: header(fallback)}, "", ""},
 	} {
+		if test.spec.SideEffect == "" {
+			test.spec.SideEffect = v1alpha1.SideEffectIdempotent
+		}
 		why := CheckCleaner(&test.spec, test.user)
 		if (why == "") != (test.want == "") || !strings.Contains(why, test.want) {
 			t.Errorf("%s: %q, want %q", name, why, test.want)

@@ -122,6 +122,9 @@ func methodOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPMethod {
 	return spec.Method
 }
 
+// InQuery reports whether the arguments are sent in the query of the URL.
+func InQuery(spec *v1alpha1.HTTPTool) bool { return argumentsOf(spec) == v1alpha1.HTTPArgumentsQuery }
+
 // argumentsOf returns where the arguments go.
 func argumentsOf(spec *v1alpha1.HTTPTool) v1alpha1.HTTPArguments {
 	switch {
