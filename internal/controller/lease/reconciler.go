@@ -24,7 +24,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/lease"
 	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
-	"github.com/capstan-dev/capstan/internal/runtime/resource"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -62,6 +61,8 @@ type Reconciler struct {
 	mu sync.Mutex
 	// claims are the keys of the requests of this process, by the UID of the LeasedResource.
 	claims map[types.UID]claim
+	// registrations are what the registries of Sessions have of leases, as far as this process knows.
+	registrations map[types.NamespacedName]registration
 }
 
 // +kubebuilder:rbac:groups=capstan.dev,resources=leasedresources,verbs=get;list;watch;create;patch;delete
@@ -71,9 +72,23 @@ type Reconciler struct {
 // Reconcile brings one lease up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	l, err := r.read(ctx, req.NamespacedName)
-	if err != nil || l == nil {
+	if err != nil {
 		return ctrl.Result{}, err
 	}
+	if l == nil {
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	result, err := r.act(ctx, l)
+	pause := r.register(ctx, l)
+	if err == nil && pause > 0 && (result.RequeueAfter == 0 || pause < result.RequeueAfter) {
+		result.RequeueAfter = pause
+	}
+	return result, err
+}
+
+// act does what is to be done about a lease. l is then the object as it was written.
+func (r *Reconciler) act(ctx context.Context, l *v1alpha1.LeasedResource) (ctrl.Result, error) {
 	if own := r.claimOf(l.UID); own != nil {
 		if !lease.Claimed(&l.Status, own.at) {
 			r.drop(l.UID)
@@ -81,10 +96,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return retryConflict(err)
 		}
 	}
+	var err error
 	verdict := lease.Decide(l, r.Clock())
 	switch verdict.Action {
 	case lease.Begin:
-		err = r.begin(ctx, l)
+		err = r.write(ctx, l, lease.First(l))
 	case lease.Claim:
 		return r.claim(ctx, l)
 	case lease.Abandon:
@@ -132,47 +148,17 @@ func retryConflict(err error) (ctrl.Result, error) {
 	}
 }
 
-// begin registers the resource with its Session, and writes the first status.
-func (r *Reconciler) begin(ctx context.Context, l *v1alpha1.LeasedResource) error {
-	if err := r.registerWith(ctx, l, resource.Active); err != nil {
-		return err
-	}
-	return r.write(ctx, l, lease.First(l))
-}
-
-// finish marks the resource as released with its Session, and records that it was cleaned up or abandoned.
+// finish records that the resource was cleaned up or abandoned.
 func (r *Reconciler) finish(ctx context.Context, l *v1alpha1.LeasedResource, state v1alpha1.LeaseState) error {
-	shown, result := resource.Released, resultReleased
+	result := resultReleased
 	if state == v1alpha1.LeaseStateAbandoned {
-		shown, result = resource.Failed, resultAbandoned
-	}
-	if err := r.registerWith(ctx, l, shown); err != nil {
-		return err
+		result = resultAbandoned
 	}
 	err := r.write(ctx, l, lease.Ended(l, state, r.Clock()))
 	if err == nil {
 		cleanups.WithLabelValues(result).Inc()
 	}
 	return err
-}
-
-// registerWith registers the resource with its Session, if that exists (RES-01).
-func (r *Reconciler) registerWith(ctx context.Context, l *v1alpha1.LeasedResource, shown resource.Status) error {
-	session := &v1alpha1.Session{}
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: l.Namespace, Name: l.Spec.SessionRef.Name}, session)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading Session %s: %w", l.Spec.SessionRef.Name, err)
-	}
-	if err != nil || session.UID != l.Spec.SessionRef.UID || !session.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	of := record.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID}
-	return resource.Of(r.Records, of).RegisterLease(ctx, resource.Draft{
-		ID: l.Name, Kind: l.Spec.Type, Status: shown,
-		Metadata: map[string]string{
-			"provider": l.Spec.Provider, "type": l.Spec.Type, "external_id": l.Spec.ExternalID, "tool": l.Spec.Tool,
-		},
-	})
 }
 
 // release removes the finalizer.

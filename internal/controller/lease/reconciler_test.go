@@ -26,6 +26,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/record/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/resource"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 )
 
@@ -291,5 +292,69 @@ func TestResourcesThatAreNotCleanedUpAreBounded(t *testing.T) {
 		if refused := errors.As(err, new(*lease.RefusedError)); refused != test.refused || err != nil && !refused {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// fullStore is a store whose namespace has no room.
+type fullStore struct {
+	record.Store
+	full bool
+}
+
+// Update implements record.Store.
+func (s *fullStore) Update(
+	ctx context.Context, of record.Scope, cause record.Cause, decide record.Decide,
+) (record.Outcome, error) {
+	if s.full {
+		return record.Outcome{}, record.ErrNamespaceFull
+	}
+	return s.Store.Update(ctx, of, cause, decide)
+}
+
+// registered returns the status of the lease in the registry of its Session.
+func (w *world) registered() resource.Status {
+	w.t.Helper()
+	of := record.Session{Namespace: "ns", Name: "demo", UID: "1"}
+	list, err := resource.Of(w.Records, of).List(w.t.Context(), resource.Filter{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, entry := range list {
+		if entry.ID == key.Name {
+			return entry.Status
+		}
+	}
+	return ""
+}
+
+// Rules: LEASE-04, RES-01.
+func TestAFullRegistryHoldsUpNoCleanUp(t *testing.T) {
+	session := &v1alpha1.Session{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo", UID: "1"}}
+	fresh := func(l *v1alpha1.LeasedResource) { l.Status = v1alpha1.LeasedResourceStatus{} }
+	w := newWorld(t, expired(fresh), cleaner(), session)
+	store := &fullStore{Store: w.Records, full: true}
+	w.Records = store
+	w.outcome = tool.Outcome{State: v1alpha1.ToolCallStateSucceeded}
+	if l, result := w.pass(); l.Status.State != v1alpha1.LeaseStateActive || result.RequeueAfter <= 0 {
+		t.Fatalf("the lease is %+v after %+v", l.Status, result)
+	}
+	if l := w.clean(); l.Status.State != v1alpha1.LeaseStateReleased {
+		t.Fatalf("the lease is %+v", l.Status)
+	}
+	store.full = false
+	for range 3 {
+		w.now = w.now.Add(time.Hour)
+		w.pass()
+	}
+	if got := w.registered(); got != resource.Released || len(w.calls) != 1 {
+		t.Errorf("the registry has it as %q after %d requests", got, len(w.calls))
+	}
+
+	w = newWorld(t, expired(func(l *v1alpha1.LeasedResource) {
+		l.Spec.DesiredState = v1alpha1.LeaseDesiredStateAbandoned
+	}), session)
+	w.Records = &fullStore{Store: w.Records, full: true}
+	if l, _ := w.pass(); l.Status.State != v1alpha1.LeaseStateAbandoned {
+		t.Errorf("the lease is %+v", l.Status)
 	}
 }
