@@ -92,8 +92,13 @@ func (r *Reconciler) act(ctx context.Context, l *v1alpha1.LeasedResource) (ctrl.
 	if own := r.claimOf(l.UID); own != nil {
 		if !lease.Claimed(&l.Status, own.at) {
 			r.drop(l.UID)
-		} else if done, err := r.settle(ctx, l, own); err != nil || !done {
+		} else if done, err := r.settle(ctx, l, own); err != nil {
 			return retryConflict(err)
+		} else if !done {
+			if lease.Decide(l, r.Clock()).Action != lease.Abandon {
+				return r.await(l), nil
+			}
+			r.drop(l.UID)
 		}
 	}
 	var err error
@@ -117,6 +122,14 @@ func (r *Reconciler) act(ctx context.Context, l *v1alpha1.LeasedResource) (ctrl.
 		}
 	}
 	return retryConflict(err)
+}
+
+// await waits for the request of this process, with a lease that is being deleted not for longer than its patience.
+func (r *Reconciler) await(l *v1alpha1.LeasedResource) ctrl.Result {
+	if l.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}
+	}
+	return ctrl.Result{RequeueAfter: max(lease.GivesUpAt(l).Sub(r.Clock()), time.Millisecond)}
 }
 
 // read returns a LeasedResource; nil if it is gone. One whose request this process has sent is read past the cache,

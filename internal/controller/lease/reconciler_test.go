@@ -45,10 +45,16 @@ type world struct {
 	// outcome and err are what the next requests end with.
 	outcome tool.Outcome
 	err     error
+	// hang makes requests wait until it is closed; nil for not at all.
+	hang chan struct{}
 }
 
 // Alone implements Caller.
 func (w *world) Alone(_ context.Context, c invocation.Call) (tool.Outcome, error) {
+	if w.hang != nil {
+		<-w.hang
+		return tool.Outcome{}, errors.New("hung")
+	}
 	w.calls = append(w.calls, c)
 	return w.outcome, w.err
 }
@@ -264,6 +270,28 @@ func TestCleanUpsCountForTheRateLimitOfTheirTool(t *testing.T) {
 		t.Errorf("the lease is %+v", l.Status)
 	}
 	<-w.woken
+}
+
+// Rules: LEASE-04.
+func TestALeaseThatIsDeletedWaitsForNoRequestWithoutAnEnd(t *testing.T) {
+	w := newWorld(t, expired(), cleaner())
+	w.hang = make(chan struct{})
+	defer close(w.hang)
+	if l, _ := w.pass(); l.Status.State != v1alpha1.LeaseStateCleaning {
+		t.Fatalf("the lease is %+v", l.Status)
+	}
+	l := expired()
+	if err := w.Client.Delete(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	w.now = time.Now() // The fake API server deletes at the time of the machine.
+	if l, result := w.pass(); l.Status.State != v1alpha1.LeaseStateCleaning || result.RequeueAfter < time.Minute {
+		t.Errorf("the lease is %+v after %+v", l.Status, result)
+	}
+	w.now = w.now.AddDate(10, 0, 0)
+	if l, _ := w.pass(); l.Status.State != v1alpha1.LeaseStateAbandoned {
+		t.Errorf("the lease is %+v", l.Status)
+	}
 }
 
 // Rules: LEASE-01.

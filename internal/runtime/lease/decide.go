@@ -56,26 +56,24 @@ type Verdict struct {
 // Decide returns what is to be done about a lease (LEASE-04).
 func Decide(l *v1alpha1.LeasedResource, now time.Time) Verdict {
 	s := &l.Status
-	deleted := l.DeletionTimestamp
+	claimed := s.State == v1alpha1.LeaseStateCleaning && now.Before(timeOf(s.ClaimExpiresAt))
 	switch {
 	case Finished(l):
 		return decideFinished(l, now)
 	case l.Spec.DesiredState == v1alpha1.LeaseDesiredStateAbandoned:
 		return Verdict{Action: Abandon}
+	case l.DeletionTimestamp != nil && !claimed && !now.Before(l.DeletionTimestamp.Add(Patience)):
+		return Verdict{Action: Abandon}
 	case s.State == "":
 		return Verdict{Action: Begin}
 	case s.State == v1alpha1.LeaseStateCleaning:
 		return waitOr(Claim, timeOf(s.ClaimExpiresAt), now)
-	case s.State == v1alpha1.LeaseStateActive && (deleted != nil || released(l)):
+	case s.State == v1alpha1.LeaseStateActive && (l.DeletionTimestamp != nil || released(l)):
 		return Verdict{Action: Claim}
 	}
 	due := Expiry(l)
-	if s.State == v1alpha1.LeaseStateCleanupFailed && deleted != nil {
-		until := deleted.Add(Patience)
-		if !now.Before(until) {
-			return Verdict{Action: Abandon}
-		}
-		if until.Before(due) {
+	if l.DeletionTimestamp != nil {
+		if until := l.DeletionTimestamp.Add(Patience); until.Before(due) {
 			due = until
 		}
 	}
@@ -93,6 +91,15 @@ func decideFinished(l *v1alpha1.LeasedResource, now time.Time) Verdict {
 		return Verdict{}
 	}
 	return waitOr(Delete, timeOf(l.Status.FinishedAt).Add(Retention), now)
+}
+
+// GivesUpAt returns when a lease that is being deleted is abandoned at the latest.
+func GivesUpAt(l *v1alpha1.LeasedResource) time.Time {
+	until := l.DeletionTimestamp.Add(Patience)
+	if stale := timeOf(l.Status.ClaimExpiresAt); l.Status.State == v1alpha1.LeaseStateCleaning && until.Before(stale) {
+		return stale
+	}
+	return until
 }
 
 // waitOr waits for a time, and acts once it has come.

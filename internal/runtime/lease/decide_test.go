@@ -96,6 +96,16 @@ func TestWhatIsToBeDoneAboutALease(t *testing.T) {
 		"a deleted one is claimed":      {both(in(active, time.Hour), deletedAt(0)), 0, Verdict{Action: Claim}},
 		"a deleted one waits for hours": {both(in(failed, 3*time.Hour), deletedAt(0)), 0, wait(Patience)},
 		"a deleted one is abandoned":    {both(in(failed, 3*time.Hour), deletedAt(0)), Patience, Verdict{Action: Abandon}},
+		"a deleted one that was never cleaned up is abandoned": {
+			both(in(active, 3*time.Hour), deletedAt(0)), Patience, Verdict{Action: Abandon},
+		},
+		"a deleted one without a status is abandoned": {deletedAt(0), Patience, Verdict{Action: Abandon}},
+		"a deleted one whose claim is stale is abandoned": {
+			both(claimedUntil(time.Minute), deletedAt(0)), Patience, Verdict{Action: Abandon},
+		},
+		"a deleted one that is cleaned up waits for its claim": {
+			both(claimedUntil(Patience+time.Minute), deletedAt(0)), Patience, wait(Patience + time.Minute),
+		},
 		"an abandoned one is let go": {
 			both(in(active, time.Hour), desired(v1alpha1.LeaseDesiredStateAbandoned)), 0, Verdict{Action: Abandon},
 		},
