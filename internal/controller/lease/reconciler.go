@@ -106,6 +106,8 @@ func (r *Reconciler) act(ctx context.Context, l *v1alpha1.LeasedResource) (ctrl.
 	switch verdict.Action {
 	case lease.Begin:
 		err = r.write(ctx, l, lease.First(l))
+	case lease.Observe:
+		err = r.write(ctx, l, l.Status)
 	case lease.Claim:
 		return r.claim(ctx, l)
 	case lease.Abandon:

@@ -294,6 +294,30 @@ func TestALeaseThatIsDeletedWaitsForNoRequestWithoutAnEnd(t *testing.T) {
 	}
 }
 
+// Rules: LEASE-03, LEASE-04.
+func TestAReleaseAfterAFailureIsNotPutOff(t *testing.T) {
+	w := newWorld(t, expired(func(l *v1alpha1.LeasedResource) {
+		l.Generation, l.Spec.DesiredState = 2, v1alpha1.LeaseDesiredStateReleased
+		l.Status = lease.Failed(l, "no", noon.Add(2*time.Hour))
+		l.Status.ObservedGeneration = 1
+	}), cleaner())
+	w.outcome = tool.Outcome{State: v1alpha1.ToolCallStateFailed, Status: 500}
+	if l := w.clean(); l.Status.CleanupFailures != 2 || l.Status.ObservedGeneration != 2 {
+		t.Fatalf("the lease is %+v", l.Status)
+	}
+	if l, result := w.pass(); l.Status.State != v1alpha1.LeaseStateCleanupFailed || result.RequeueAfter <= 0 {
+		t.Errorf("it is cleaned up again at once: %+v", l.Status)
+	}
+
+	w = newWorld(t, expired(func(l *v1alpha1.LeasedResource) {
+		l.Generation, l.Finalizers = 2, nil
+		l.Status = lease.Ended(l, v1alpha1.LeaseStateReleased, noon)
+	}))
+	if l, _ := w.pass(); l.Status.State != v1alpha1.LeaseStateReleased || l.Status.ObservedGeneration != 2 {
+		t.Errorf("the lease is %+v", l.Status)
+	}
+}
+
 // Rules: LEASE-01.
 func TestResourcesThatAreNotCleanedUpAreBounded(t *testing.T) {
 	fill := func(number int, session types.UID) []client.Object {

@@ -44,6 +44,8 @@ const (
 	Finish
 	// Delete deletes the LeasedResource.
 	Delete
+	// Observe writes the status for a spec that has changed, without another effect.
+	Observe
 )
 
 // Verdict is what follows from a lease and the time.
@@ -55,6 +57,15 @@ type Verdict struct {
 
 // Decide returns what is to be done about a lease (LEASE-04).
 func Decide(l *v1alpha1.LeasedResource, now time.Time) Verdict {
+	verdict := decide(l, now)
+	if verdict.Action == Wait && changed(l) {
+		return Verdict{Action: Observe}
+	}
+	return verdict
+}
+
+// decide is Decide without regard to a status that is about an earlier spec.
+func decide(l *v1alpha1.LeasedResource, now time.Time) Verdict {
 	s := &l.Status
 	claimed := s.State == v1alpha1.LeaseStateCleaning && now.Before(timeOf(s.ClaimExpiresAt))
 	switch {
@@ -72,6 +83,9 @@ func Decide(l *v1alpha1.LeasedResource, now time.Time) Verdict {
 		return Verdict{Action: Claim}
 	}
 	due := Expiry(l)
+	if s.State == v1alpha1.LeaseStateCleanupFailed && changed(l) && (l.DeletionTimestamp != nil || released(l)) {
+		due = now // A person who has mended the cause does not wait for the pause.
+	}
 	if l.DeletionTimestamp != nil {
 		if until := l.DeletionTimestamp.Add(Patience); until.Before(due) {
 			due = until
@@ -114,6 +128,9 @@ func waitOr(action Action, at, now time.Time) Verdict {
 func Finished(l *v1alpha1.LeasedResource) bool {
 	return l.Status.State == v1alpha1.LeaseStateReleased || l.Status.State == v1alpha1.LeaseStateAbandoned
 }
+
+// changed reports whether the status is about an earlier spec.
+func changed(l *v1alpha1.LeasedResource) bool { return l.Generation != l.Status.ObservedGeneration }
 
 func released(l *v1alpha1.LeasedResource) bool {
 	return l.Spec.DesiredState == v1alpha1.LeaseDesiredStateReleased

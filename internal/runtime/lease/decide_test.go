@@ -58,6 +58,8 @@ func finishedAt(state v1alpha1.LeaseState, d time.Duration) func(*v1alpha1.Lease
 	return func(l *v1alpha1.LeasedResource) { l.Status.State, l.Status.FinishedAt = state, at(d) }
 }
 
+func changedSpec(l *v1alpha1.LeasedResource) { l.Generation = 2 }
+
 func withoutFinalizer(l *v1alpha1.LeasedResource) { l.Finalizers = nil }
 
 // Rules: LEASE-03, LEASE-04.
@@ -105,6 +107,19 @@ func TestWhatIsToBeDoneAboutALease(t *testing.T) {
 		},
 		"a deleted one that is cleaned up waits for its claim": {
 			both(claimedUntil(Patience+time.Minute), deletedAt(0)), Patience, wait(Patience + time.Minute),
+		},
+		"a failed one that is released now is claimed": {
+			both(both(in(failed, time.Hour), desired(v1alpha1.LeaseDesiredStateReleased)), changedSpec), 0,
+			Verdict{Action: Claim},
+		},
+		"a failed one that is deleted now is claimed": {
+			both(both(in(failed, time.Hour), deletedAt(0)), changedSpec), 0, Verdict{Action: Claim},
+		},
+		"a failed one that is active again is observed": {
+			both(in(failed, time.Hour), changedSpec), 0, Verdict{Action: Observe},
+		},
+		"a finished one is observed": {
+			both(both(finishedAt(released, 0), withoutFinalizer), changedSpec), 0, Verdict{Action: Observe},
 		},
 		"an abandoned one is let go": {
 			both(in(active, time.Hour), desired(v1alpha1.LeaseDesiredStateAbandoned)), 0, Verdict{Action: Abandon},
