@@ -9,8 +9,8 @@ import (
 type LeaseIDSource string
 
 const (
-	// LeaseIDSourceResult: the result of the call has the id. The call creates the resource, or uses it. It is the
-	// default.
+	// LeaseIDSourceResult: the result of the call has the id. It is only for calls that create the resource, or return one
+	// of their Session again: what the result names will be deleted. It is the default.
 	LeaseIDSourceResult LeaseIDSource = "Result"
 	// LeaseIDSourceArguments: the arguments of the call have the id. The call uses the resource, and creates none.
 	LeaseIDSourceArguments LeaseIDSource = "Arguments"
@@ -33,8 +33,9 @@ type ToolLease struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`
 	Type string `json:"type"`
 	// externalIDFrom is where the provider's id of the resource is: in the Result of the call (default), or in its
-	// Arguments. With Result the call creates the lease, or extends it. With Arguments it extends a lease of its Session,
-	// and creates none.
+	// Arguments. With Result the call creates the lease, or extends the one of its Session: it is only for tools that
+	// create, because what the result names will be deleted. With Arguments it extends a lease of its Session, and creates
+	// none.
 	// +optional
 	// +kubebuilder:default=Result
 	ExternalIDFrom LeaseIDSource `json:"externalIDFrom,omitempty"`

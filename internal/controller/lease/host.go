@@ -16,11 +16,15 @@ import (
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/status"
+	"github.com/capstan-dev/capstan/internal/runtime/backoff"
 	"github.com/capstan-dev/capstan/internal/runtime/lease"
 )
 
 // maxWrites is how often a write is repeated that another write has preceded.
-const maxWrites = 20
+const maxWrites = 10
+
+// writePauses are those between the writes.
+var writePauses = backoff.Exponential{First: 10 * time.Millisecond, Factor: 2, Longest: 500 * time.Millisecond}
 
 // maxPruned is how many finished leases a new one deletes at most.
 const maxPruned = 10
@@ -127,7 +131,8 @@ func (r *Reconciler) prune(ctx context.Context, namespace string) {
 
 // Keep implements lease.Host.
 func (r *Reconciler) Keep(ctx context.Context, request lease.Request) error {
-	for range maxWrites {
+	exhausted := errors.New("keeping a lease: it was changed at each of several writes")
+	for n := range maxWrites {
 		l, err := r.live(ctx, request.Owner.Namespace, request.Identity)
 		switch {
 		case err != nil:
@@ -139,18 +144,32 @@ func (r *Reconciler) Keep(ctx context.Context, request lease.Request) error {
 		case lease.Finished(l):
 			// It describes what was cleaned up. The resource is another one, with the same id.
 			err = errors.Join(dropFinalizer(ctx, r.Client, l), r.Client.Delete(ctx, l, client.Preconditions{UID: &l.UID}))
-			if client.IgnoreNotFound(err) == nil || apierrors.IsConflict(err) {
-				continue
+			if client.IgnoreNotFound(err) == nil {
+				err = errReplaced
 			}
+		case l.Spec.SessionRef.UID != request.Owner.UID:
+			return lease.RefuseForeignf("another Session has the lease on %s %s of %s", l.Spec.Type, l.Spec.ExternalID,
+				l.Spec.Provider)
 		default:
 			err = r.use(ctx, l, request.Duration)
 		}
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err) {
+		switch {
+		case errors.Is(err, errReplaced):
+			if l.DeletionTimestamp != nil {
+				exhausted = lease.Refusef("the lease on what had the same id before is being deleted, and a finalizer holds it")
+			}
+		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
 			return err
 		}
+		if n > 0 && backoff.Wait(ctx, writePauses.After(n)) != nil {
+			return exhausted
+		}
 	}
-	return errors.New("keeping a lease: it was changed at each of several writes")
+	return exhausted
 }
+
+// errReplaced is the end of a finished lease.
+var errReplaced = errors.New("the lease was finished")
 
 // create creates the lease of a resource.
 func (r *Reconciler) create(ctx context.Context, request lease.Request, options ...client.CreateOption) error {

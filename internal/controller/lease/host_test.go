@@ -204,3 +204,26 @@ func TestACallIsNotRefusedBecauseOfItsOwnLease(t *testing.T) {
 		t.Errorf("the call is repeated without a Tool that cleans up: %v", err)
 	}
 }
+
+// Rules: LEASE-01.
+func TestACallDoesNotTakeTheLeaseOfAnotherSession(t *testing.T) {
+	w := newWorld(t, named(func(l *v1alpha1.LeasedResource) { l.Spec.SessionRef.UID = "2" }))
+	var refused *lease.RefusedError
+	if err := w.keep("demo-1"); !errors.As(err, &refused) || !refused.Foreign {
+		t.Errorf("it is kept: %v", err)
+	}
+	if l := w.readVM(); !l.Status.ExpiresAt.Time.Equal(noon.Add(time.Hour)) {
+		t.Errorf("the lease is %+v", l.Status)
+	}
+}
+
+// Rules: LEASE-01.
+func TestAFinishedLeaseThatAFinalizerHoldsIsNotReplaced(t *testing.T) {
+	w := newWorld(t, named(func(l *v1alpha1.LeasedResource) {
+		l.Status = lease.Ended(l, v1alpha1.LeaseStateReleased, noon)
+		l.Finalizers = append(l.Finalizers, "example.com/held")
+	}))
+	if err := w.keep("demo-1"); !errors.As(err, new(*lease.RefusedError)) {
+		t.Errorf("it is kept: %v", err)
+	}
+}

@@ -131,7 +131,8 @@ func TestACallWithoutALeaseOnWhatItCreatesHasFailed(t *testing.T) {
 		want     string
 	}{
 		"no id":     {`{"name": "vm"}`, nil, "its result has no id at /id"},
-		"a refusal": {`{"id": "vm-1"}`, lease.Refusef("a quota"), "a quota"},
+		"a refusal": {`{"id": "vm-1"}`, lease.Refusef("a quota"), "a quota. Clean it up yourself"},
+		"another's": {`{"id": "vm-1"}`, lease.RefuseForeignf("another Session"), "another Session. Do not clean it up"},
 	} {
 		b, host, tool, _ := leasing(t, test.response)
 		host.refused = test.refused

@@ -97,6 +97,8 @@ type RefusedError struct {
 	text string
 	// Repeated reports whether an earlier process has sent the call, whose resource exists.
 	Repeated bool
+	// Foreign reports whether another Session has the lease.
+	Foreign bool
 }
 
 // Error implements error.
@@ -110,6 +112,11 @@ func Refusef(format string, args ...any) error {
 // RefuseRepeatedf returns a *RefusedError for a call that an earlier process has sent.
 func RefuseRepeatedf(format string, args ...any) error {
 	return &RefusedError{text: fmt.Sprintf(format, args...), Repeated: true}
+}
+
+// RefuseForeignf returns a *RefusedError for a resource that another Session has the lease on.
+func RefuseForeignf(format string, args ...any) error {
+	return &RefusedError{text: fmt.Sprintf(format, args...), Foreign: true}
 }
 
 // CheckCleaner returns why a Tool cannot clean resources up as a user, who may be unknown; empty if it can.
@@ -156,14 +163,14 @@ func Arguments(of Identity) string {
 	return string(raw)
 }
 
-// FindID returns the id that a JSON Pointer leads to in a JSON text: a text or an integer; false if there is none that
-// can be an id.
+// FindID returns the id that a JSON Pointer leads to in a JSON text, or in the start of one: a text or an integer; false
+// if it leads to nothing that can be an id.
 func FindID(text, pointer string) (string, bool) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	decoder.UseNumber()
 	var value any
 	if decoder.Decode(&value) != nil {
-		return "", false
+		return findInStart(text, pointer)
 	}
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
@@ -180,6 +187,11 @@ func FindID(text, pointer string) (string, bool) {
 			return "", false
 		}
 	}
+	return asID(value)
+}
+
+// asID returns a value of a JSON text as an id; false if it cannot be one.
+func asID(value any) (string, bool) {
 	switch id := value.(type) {
 	case string:
 		return id, validID(id)
@@ -189,6 +201,50 @@ func FindID(text, pointer string) (string, bool) {
 	default:
 		return "", false
 	}
+}
+
+// findInStart is FindID for a text that was cut: a long result has its start only. What follows the id must be there, so
+// that it is the whole id.
+func findInStart(text, pointer string) (string, bool) {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if !enter(decoder, strings.NewReplacer("~1", "/", "~0", "~").Replace(part)) {
+			return "", false
+		}
+	}
+	value, err := decoder.Token()
+	if err != nil {
+		return "", false
+	}
+	if _, err := decoder.Token(); err != nil {
+		return "", false
+	}
+	return asID(value)
+}
+
+// enter moves a decoder to a member of the object, or to an element of the list, that follows, and reports whether it is
+// there.
+func enter(decoder *json.Decoder, part string) bool {
+	start, err := decoder.Token()
+	if err != nil || start != json.Delim('{') && start != json.Delim('[') {
+		return false
+	}
+	for n := 0; decoder.More(); n++ {
+		name := any(strconv.Itoa(n))
+		if start == json.Delim('{') {
+			if name, err = decoder.Token(); err != nil {
+				return false
+			}
+		}
+		if name == part {
+			return true
+		}
+		if decoder.Decode(new(json.RawMessage)) != nil {
+			return false
+		}
+	}
+	return false
 }
 
 // FinishedAt returns when the resource of a finished lease was cleaned up or abandoned.

@@ -29,6 +29,7 @@ func TestTheNameOfALeaseFollowsFromTheResource(t *testing.T) {
 
 // Rules: LEASE-01.
 func TestTheIDInAText(t *testing.T) {
+	const cut = "\n\n[Output cut: this is the first 9 bytes, and there are more.]"
 	for _, test := range []struct{ text, pointer, want string }{
 		{`{"id": "vm-1"}`, "/id", "vm-1"},
 		{`{"id": 17}`, "/id", "17"},
@@ -46,6 +47,11 @@ func TestTheIDInAText(t *testing.T) {
 		{`["a"]`, "/-1", ""},
 		{`"a"`, "/id", ""},
 		{`{"id": "vm-1"`, "/id", ""},
+		{`{"id": "vm-1", "log": "aaa` + cut, "/id", "vm-1"},
+		{`{"a": {"id": "no"}, "data": [1, {"id": 17, "log": [` + cut, "/data/1/id", "17"},
+		{`{"id": "vm-1` + cut, "/id", ""},
+		{`{"id": 17` + cut, "/id", ""},
+		{`{"log": "aaa` + cut, "/id", ""},
 		{``, "/id", ""},
 	} {
 		if got, found := FindID(test.text, test.pointer); found != (test.want != "") || found && got != test.want {
@@ -56,6 +62,7 @@ func TestTheIDInAText(t *testing.T) {
 
 func FuzzFindID(f *testing.F) {
 	f.Add(`{"id": "vm-1"}`, "/id")
+	f.Add(`{"id": "vm-1", "log": "a`, "/id")
 	f.Add(`[[[{"a": 1e400}]]]`, "/0/0/0/a")
 	f.Fuzz(func(t *testing.T, text, pointer string) {
 		if id, found := FindID(text, pointer); found && !validID(id) {

@@ -81,8 +81,8 @@ func (l *leaseOf) prepare(ctx context.Context) (*tool.Outcome, error) {
 	var refused *lease.RefusedError
 	if errors.As(err, &refused) && refused.Repeated {
 		ran := tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonLeaseUnavailable, fmt.Sprintf(
-			"The tool was sent the call before, and what it has created has a lease. Its result is lost, and it was not sent the "+
-				"call again: %s.", refused.Error())))
+			"The tool was sent the call before, and what it has created has a lease. Its result is lost, and it was not sent "+
+				"the call again: %s.", refused.Error())))
 		return &ran, nil
 	}
 	if errors.As(err, &refused) {
@@ -153,6 +153,9 @@ func (l *leaseOf) creating(send do) do {
 		var refused *lease.RefusedError
 		switch {
 		case errors.As(err, &refused):
+			if refused.Foreign {
+				return foreign(outcome, refused.Error()), defect
+			}
 			return notKept(outcome, refused.Error()), defect
 		case err != nil:
 			// The call is Idempotent: it is sent again, with the same key.
@@ -170,9 +173,20 @@ func (l *leaseOf) identity(text string) (lease.Identity, bool) {
 
 // notKept is the outcome of a call that has succeeded, and that has no lease on what it may have created.
 func notKept(of tool.Outcome, why string) tool.Outcome {
+	return ranWithout(of, "The tool has run, but there is no lease on what it may have created, so that nothing cleans that "+
+		"up: "+why+". Clean it up yourself.")
+}
+
+// foreign is the outcome of a call that has succeeded, and has returned what belongs to another Session.
+func foreign(of tool.Outcome, why string) tool.Outcome {
+	return ranWithout(of, "The tool has run, and has returned what it did not create for this Session: "+why+
+		". Do not clean it up.")
+}
+
+// ranWithout is the outcome of a call that has succeeded, and that has no lease.
+func ranWithout(of tool.Outcome, text string) tool.Outcome {
 	failed := tool.AfterStart(tool.Failed(v1alpha1.ToolCallReasonLeaseNotKept, fmt.Sprintf(
-		"The tool has run, but there is no lease on what it may have created, so that nothing cleans that up: %s. "+
-			"Clean it up yourself. The start of the result:\n%s", why, result.Head(*of.Result, tool.MaxErrorBodyBytes))))
+		"%s The start of the result:\n%s", text, result.Head(*of.Result, tool.MaxErrorBodyBytes))))
 	failed.Payment = of.Payment
 	return failed
 }
