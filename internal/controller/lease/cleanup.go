@@ -31,10 +31,16 @@ const (
 	callPrefix = "cleanup-"
 	// defaultTimeout is that of an HTTP tool.
 	defaultTimeout = 30 * time.Second
+	// maxClaims bounds the clean-ups of a namespace that this process has claimed, and placePause is the time after which
+	// a lease beyond them asks again.
+	maxClaims  = 8
+	placePause = 2 * time.Second
 )
 
 // claim is a clean-up of this process.
 type claim struct {
+	// of is the LeasedResource.
+	of  types.NamespacedName
 	key executor.Key
 	// at is the time that claims the clean-up in the status.
 	at metav1.MicroTime
@@ -52,10 +58,28 @@ func (r *Reconciler) claimOf(uid types.UID) *claim {
 func (r *Reconciler) keepClaim(uid types.UID, c claim) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.claims[uid] = c
+}
+
+// reserve takes one of the places of a namespace for the clean-up of a resource, and reports whether there was one. drop
+// frees it.
+func (r *Reconciler) reserve(l *v1alpha1.LeasedResource) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	number := 0
+	for _, c := range r.claims {
+		if c.of.Namespace == l.Namespace {
+			number++
+		}
+	}
+	if number >= maxClaims {
+		return false
+	}
 	if r.claims == nil {
 		r.claims = map[types.UID]claim{}
 	}
-	r.claims[uid] = c
+	r.claims[l.UID] = claim{of: client.ObjectKeyFromObject(l)}
+	return true
 }
 
 // drop ends the clean-up of this process, whose claim does not stand any more.
@@ -78,6 +102,15 @@ func (r *Reconciler) claim(ctx context.Context, l *v1alpha1.LeasedResource) (ctr
 		}
 		return retryConflict(r.fail(ctx, l, why))
 	}
+	if !r.reserve(l) {
+		return ctrl.Result{RequeueAfter: placePause}, nil
+	}
+	claimed := false
+	defer func() {
+		if !claimed {
+			r.drop(l.UID)
+		}
+	}()
 	if limit := cleaner.Spec.CallsPerMinute; limit != nil && r.Limits != nil &&
 		l.Status.State != v1alpha1.LeaseStateCleaning {
 		allowed, retryAfter := r.Limits.Allow(ctx, ratelimit.Tool{
@@ -95,12 +128,13 @@ func (r *Reconciler) claim(ctx context.Context, l *v1alpha1.LeasedResource) (ctr
 		return retryConflict(err)
 	}
 	own := claim{
+		of:  client.ObjectKeyFromObject(l),
 		key: executor.Key{Turn: l.UID, Call: callPrefix + fmt.Sprint(l.Status.CleanupAttempts), Attempt: 1},
 		at:  *l.Status.CleanupStartedAt,
 	}
 	r.keepClaim(l.UID, own)
-	_, _ = r.Activities.Ensure(own.key, client.ObjectKeyFromObject(l), executor.Need{Continues: true},
-		r.request(l.DeepCopy(), cleaner, own.key.Call))
+	claimed = true
+	_, _ = r.Activities.Ensure(own.key, own.of, executor.Need{Continues: true}, r.request(l.DeepCopy(), own.key.Call))
 	return ctrl.Result{RequeueAfter: max(l.Status.ClaimExpiresAt.Sub(r.Clock()), time.Millisecond)}, nil
 }
 
@@ -140,9 +174,16 @@ func (r *Reconciler) tool(ctx context.Context, namespace, name string) (*v1alpha
 	return r.Texts.Tool(ctx, cached)
 }
 
-// request returns the request that cleans a resource up.
-func (r *Reconciler) request(l *v1alpha1.LeasedResource, cleaner *v1alpha1.Tool, id string) executor.Func {
+// request returns the request that cleans a resource up. It reads the Tool once it has a place: many requests may wait.
+func (r *Reconciler) request(l *v1alpha1.LeasedResource, id string) executor.Func {
 	return func(ctx context.Context) (any, error) {
+		cleaner, why, err := r.cleaner(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			return tool.Outcome{State: v1alpha1.ToolCallStateFailed, Error: why}, nil
+		}
 		planned := definition.Of(cleaner)
 		call := v1alpha1.ToolCall{ID: id, Name: cleaner.Name, Attempt: 1}
 		planned.Pin(&call)

@@ -318,6 +318,71 @@ func TestAReleaseAfterAFailureIsNotPutOff(t *testing.T) {
 	}
 }
 
+// Rules: LEASE-04.
+func TestANamespaceHasFewCleanUpsAtATime(t *testing.T) {
+	var objects []client.Object
+	for n := range 2 * maxClaims {
+		objects = append(objects, expired(func(l *v1alpha1.LeasedResource) {
+			l.Name, l.UID = fmt.Sprint("lease-", n), types.UID(fmt.Sprint(n))
+		}))
+	}
+	w := newWorld(t, append(objects, cleaner())...)
+	w.hang = make(chan struct{})
+	defer close(w.hang)
+	cleaning := func() (number int) {
+		var list v1alpha1.LeasedResourceList
+		if err := w.Client.List(t.Context(), &list); err != nil {
+			t.Fatal(err)
+		}
+		for i := range list.Items {
+			if list.Items[i].Status.State == v1alpha1.LeaseStateCleaning {
+				number++
+			}
+		}
+		return number
+	}
+	for n, l := range objects {
+		result, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(l)})
+		if err != nil || n >= maxClaims && result.RequeueAfter != placePause {
+			t.Errorf("lease %d: %+v, %v", n, result, err)
+		}
+	}
+	if got := cleaning(); got != maxClaims {
+		t.Errorf("%d clean-ups at a time", got)
+	}
+	// A lease that is gone frees its place.
+	first := expired(func(l *v1alpha1.LeasedResource) { l.Name, l.Finalizers = "lease-0", nil })
+	if err := w.Client.Patch(t.Context(), first, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Client.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []client.Object{first, objects[len(objects)-1]} {
+		if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(l)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := cleaning(); got != maxClaims {
+		t.Errorf("%d clean-ups at a time after one is gone", got)
+	}
+}
+
+// Rules: LEASE-04.
+func TestTheToolIsReadWhenTheRequestHasItsPlace(t *testing.T) {
+	w := newWorld(t, expired(), cleaner())
+	fn := w.request(expired(), "cleanup-1")
+	if err := w.Client.Delete(t.Context(), cleaner()); err != nil {
+		t.Fatal(err)
+	}
+	value, err := fn(t.Context())
+	if outcome, _ := value.(tool.Outcome); err != nil || !strings.Contains(shown(outcome), "does not exist") ||
+		len(w.calls) != 0 {
+		t.Errorf("%+v, %v after %d requests", value, err, len(w.calls))
+	}
+}
+
 // Rules: LEASE-01.
 func TestResourcesThatAreNotCleanedUpAreBounded(t *testing.T) {
 	fill := func(number int, session types.UID) []client.Object {

@@ -98,6 +98,15 @@ func (r *Reconciler) registerAs(ctx context.Context, l *v1alpha1.LeasedResource,
 // forget drops what is known of a lease that is gone.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	delete(r.registrations, key)
+	var gone []types.UID
+	for uid, c := range r.claims {
+		if c.of == key {
+			gone = append(gone, uid)
+		}
+	}
+	r.mu.Unlock()
+	for _, uid := range gone {
+		r.drop(uid)
+	}
 }
