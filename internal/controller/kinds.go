@@ -36,7 +36,7 @@ func (o Options) leases(
 ) *lease.Reconciler {
 	r := &lease.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Texts: texts, Records: steps.Records, Caller: steps,
-		Limits: steps.ToolLimits, Clock: o.Clock, Wakes: &wake.Source{},
+		Limits: steps.ToolLimits, Policies: o.Policies, Clock: o.Clock, Wakes: &wake.Source{},
 		Notices: notice.NewRecorder(mgr.GetEventRecorder("capstan-manager"), o.Clock),
 	}
 	r.Activities, steps.Leases = executor.NewExecutor(pools, r.Wakes.Wake), r

@@ -17,6 +17,7 @@ import (
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
+	"github.com/capstan-dev/capstan/internal/controller/turn"
 	"github.com/capstan-dev/capstan/internal/runtime/destination"
 	invocation "github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
@@ -35,6 +36,8 @@ const (
 	// a lease beyond them asks again.
 	maxClaims  = 8
 	placePause = 2 * time.Second
+	// policiesPause is the time after which a lease asks again whether the admission policies are in force.
+	policiesPause = 10 * time.Second
 )
 
 // claim is a clean-up of this process.
@@ -101,6 +104,9 @@ func (r *Reconciler) claim(ctx context.Context, l *v1alpha1.LeasedResource) (ctr
 			return retryConflict(r.finish(ctx, l, v1alpha1.LeaseStateAbandoned))
 		}
 		return retryConflict(r.fail(ctx, l, why))
+	}
+	if r.Policies.InForce() != nil && turn.Lent(definition.Of(cleaner)) {
+		return ctrl.Result{RequeueAfter: policiesPause}, nil
 	}
 	if !r.reserve(l) {
 		return ctrl.Result{RequeueAfter: placePause}, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/executor"
 	"github.com/capstan-dev/capstan/internal/controller/notice"
 	"github.com/capstan-dev/capstan/internal/controller/pacing"
+	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
 	invocation "github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
@@ -49,6 +50,9 @@ type Reconciler struct {
 	// Caller sends the requests that clean up, and Limits has the rate limits of their Tools; it may be nil.
 	Caller Caller
 	Limits ratelimit.Limiter
+	// Policies holds back clean-ups that need a Secret while an admission policy of the installation is missing. Nil holds
+	// back nothing.
+	Policies *policies.Verifier
 	// Activities run the requests, and wake Wakes.
 	Activities *executor.Executor
 	// Clock returns the current time.
