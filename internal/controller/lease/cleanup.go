@@ -47,6 +47,8 @@ type claim struct {
 	key executor.Key
 	// at is the time that claims the clean-up in the status.
 	at metav1.MicroTime
+	// end is how the request has ended, until the status has it; nil before.
+	end *executor.Result
 }
 
 func (r *Reconciler) claimOf(uid types.UID) *claim {
@@ -101,7 +103,7 @@ func (r *Reconciler) claim(ctx context.Context, l *v1alpha1.LeasedResource) (ctr
 	}
 	if why != "" {
 		if cleaner == nil && !l.DeletionTimestamp.IsZero() && r.terminating(ctx, l.Namespace) {
-			return retryConflict(r.finish(ctx, l, v1alpha1.LeaseStateAbandoned))
+			return retryConflict(r.finish(ctx, l, v1alpha1.LeaseStateAbandoned, ""))
 		}
 		return retryConflict(r.fail(ctx, l, why))
 	}
@@ -130,7 +132,7 @@ func (r *Reconciler) claim(ctx context.Context, l *v1alpha1.LeasedResource) (ctr
 	if timeout := cleaner.Spec.HTTP.Timeout; timeout != nil {
 		limit = timeout.Duration
 	}
-	if err := r.write(ctx, l, lease.Begun(l, limit, r.Clock())); err != nil {
+	if err := r.write(ctx, l, lease.Begun(l, limit, r.Clock()), ""); err != nil {
 		return retryConflict(err)
 	}
 	own := claim{
@@ -208,25 +210,39 @@ func (r *Reconciler) request(l *v1alpha1.LeasedResource, id string) executor.Fun
 
 // settle records the end of the clean-up of this process, whose claim stands, and reports whether there is one.
 func (r *Reconciler) settle(ctx context.Context, l *v1alpha1.LeasedResource, own *claim) (bool, error) {
-	if !r.Activities.Known(own.key) {
-		r.drop(l.UID) // Its result was read, and not recorded.
-		return true, nil
+	if own.end == nil {
+		if !r.Activities.Known(own.key) {
+			r.drop(l.UID) // It was cancelled.
+			return true, nil
+		}
+		result, done := r.Activities.Ensure(own.key, own.of, executor.Need{}, nil)
+		if !done {
+			return false, nil
+		}
+		own.end = &result
+		r.keepClaim(l.UID, *own)
 	}
-	result, done := r.Activities.Ensure(own.key, client.ObjectKeyFromObject(l), executor.Need{}, nil)
-	if !done {
-		return false, nil
+	err := r.conclude(ctx, l, own.end)
+	if err == nil || apierrors.IsNotFound(err) {
+		r.drop(l.UID)
 	}
-	defer r.drop(l.UID)
-	outcome, _ := result.Value.(tool.Outcome)
+	return true, err
+}
+
+// conclude records how a request has ended.
+func (r *Reconciler) conclude(ctx context.Context, l *v1alpha1.LeasedResource, end *executor.Result) error {
+	outcome, _ := end.Value.(tool.Outcome)
 	switch {
-	case result.Err != nil:
-		ctrl.LoggerFrom(ctx).Error(result.Err, "Failed to clean up a leased resource")
-		return true, r.fail(ctx, l, "The request could not be prepared.")
-	case outcome.State == v1alpha1.ToolCallStateSucceeded,
-		outcome.Status == http.StatusNotFound, outcome.Status == http.StatusGone:
-		return true, r.finish(ctx, l, v1alpha1.LeaseStateReleased)
+	case end.Err != nil:
+		ctrl.LoggerFrom(ctx).Error(end.Err, "Failed to clean up a leased resource")
+		return r.fail(ctx, l, "The request could not be prepared.")
+	case outcome.State == v1alpha1.ToolCallStateSucceeded:
+		return r.finish(ctx, l, v1alpha1.LeaseStateReleased, "")
+	case outcome.Status == http.StatusNotFound, outcome.Status == http.StatusGone:
+		return r.finish(ctx, l, v1alpha1.LeaseStateReleased,
+			"The resource counts as cleaned up: "+shown(outcome)+" If the path of the Tool is wrong, it may still exist.")
 	default:
-		return true, r.fail(ctx, l, shown(outcome))
+		return r.fail(ctx, l, shown(outcome))
 	}
 }
 
@@ -245,7 +261,7 @@ func shown(outcome tool.Outcome) string {
 
 // fail records that a clean-up has failed.
 func (r *Reconciler) fail(ctx context.Context, l *v1alpha1.LeasedResource, why string) error {
-	if err := r.write(ctx, l, lease.Failed(l, why, r.Clock())); err != nil {
+	if err := r.write(ctx, l, lease.Failed(l, why, r.Clock()), ""); err != nil {
 		return err
 	}
 	cleanups.WithLabelValues(resultFailed).Inc()

@@ -7,10 +7,14 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capstan-dev/capstan/api/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/controller/policies"
@@ -149,6 +153,59 @@ func TestCleanUpsWithASecretAwaitThePolicies(t *testing.T) {
 	w.outcome = tool.Outcome{State: v1alpha1.ToolCallStateSucceeded}
 	if l := w.clean(); l.Status.State != v1alpha1.LeaseStateReleased || len(w.calls) != 1 {
 		t.Errorf("the lease is %+v after %d requests", l.Status, len(w.calls))
+	}
+}
+
+// Rules: LEASE-04.
+func TestTheEndOfARequestIsKeptUntilItIsWritten(t *testing.T) {
+	w := newWorld(t, expired(), cleaner())
+	w.outcome = tool.Outcome{State: v1alpha1.ToolCallStateSucceeded}
+	if l, _ := w.pass(); l.Status.State != v1alpha1.LeaseStateCleaning {
+		t.Fatalf("the lease is %+v", l.Status)
+	}
+	<-w.woken
+	whole, watches := w.Client.(client.WithWatch)
+	if !watches {
+		t.Fatalf("the client is a %T", w.Client)
+	}
+	w.Client = interceptor.NewClient(whole, interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+			...client.SubResourcePatchOption,
+		) error {
+			return apierrors.NewConflict(schema.GroupResource{}, key.Name, nil)
+		},
+	})
+	if l, result := w.pass(); l.Status.State != v1alpha1.LeaseStateCleaning || result.RequeueAfter != staleRetry {
+		t.Fatalf("the lease is %+v after %+v", l.Status, result)
+	}
+	w.Client = whole
+	if l, _ := w.pass(); l.Status.State != v1alpha1.LeaseStateReleased || len(w.calls) != 1 {
+		t.Errorf("the lease is %+v after %d requests", l.Status, len(w.calls))
+	}
+	if len(w.claims) != 0 {
+		t.Errorf("%d claims are left", len(w.claims))
+	}
+}
+
+// Rules: LEASE-04.
+func TestAReleasedLeaseShowsAResponseThatCountsAsSuccess(t *testing.T) {
+	w := newWorld(t, expired(), cleaner())
+	w.outcome = tool.Outcome{State: v1alpha1.ToolCallStateFailed, Status: 404, Error: "hunter2"}
+	message := func(l *v1alpha1.LeasedResource) string {
+		return meta.FindStatusCondition(l.Status.Conditions, v1alpha1.ConditionReady).Message
+	}
+	const want = "status 404 Not Found"
+	l := w.clean()
+	if got := message(l); l.Status.State != v1alpha1.LeaseStateReleased || !strings.Contains(got, want) {
+		t.Fatalf("the lease is %+v", l.Status)
+	}
+	l.Generation = 2
+	if err := w.Client.Update(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	w.pass() // The finalizer.
+	if l, _ = w.pass(); l.Status.ObservedGeneration != l.Generation || !strings.Contains(message(l), want) {
+		t.Errorf("a later write leaves %+v", l.Status)
 	}
 }
 

@@ -36,6 +36,10 @@ func setConditions(l *v1alpha1.LeasedResource, now time.Time) {
 		}
 	case v1alpha1.LeaseStateReleased:
 		reason, message = v1alpha1.ReasonReleased, "The resource was cleaned up."
+		ready := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady)
+		if ready != nil && ready.Reason == reason {
+			message = ready.Message // It may have the response that counts as success.
+		}
 		set(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)
 	case v1alpha1.LeaseStateAbandoned:
 		reason, message = v1alpha1.ReasonAbandoned, "The resource was not cleaned up by the manager."

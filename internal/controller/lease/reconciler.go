@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/controller/policies"
 	"github.com/capstan-dev/capstan/internal/controller/status"
 	"github.com/capstan-dev/capstan/internal/controller/wake"
+	"github.com/capstan-dev/capstan/internal/runtime/condition"
 	invocation "github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/lease"
 	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
@@ -109,13 +111,13 @@ func (r *Reconciler) act(ctx context.Context, l *v1alpha1.LeasedResource) (ctrl.
 	verdict := lease.Decide(l, r.Clock())
 	switch verdict.Action {
 	case lease.Begin:
-		err = r.write(ctx, l, lease.First(l))
+		err = r.write(ctx, l, lease.First(l), "")
 	case lease.Observe:
-		err = r.write(ctx, l, l.Status)
+		err = r.write(ctx, l, l.Status, "")
 	case lease.Claim:
 		return r.claim(ctx, l)
 	case lease.Abandon:
-		err = r.finish(ctx, l, v1alpha1.LeaseStateAbandoned)
+		err = r.finish(ctx, l, v1alpha1.LeaseStateAbandoned, "")
 	case lease.Finish:
 		err = r.release(ctx, l)
 	case lease.Delete:
@@ -167,13 +169,15 @@ func retryConflict(err error) (ctrl.Result, error) {
 	}
 }
 
-// finish records that the resource was cleaned up or abandoned.
-func (r *Reconciler) finish(ctx context.Context, l *v1alpha1.LeasedResource, state v1alpha1.LeaseState) error {
+// finish records that the resource was cleaned up or abandoned, with a message unless it is the usual one.
+func (r *Reconciler) finish(
+	ctx context.Context, l *v1alpha1.LeasedResource, state v1alpha1.LeaseState, message string,
+) error {
 	result := resultReleased
 	if state == v1alpha1.LeaseStateAbandoned {
 		result = resultAbandoned
 	}
-	err := r.write(ctx, l, lease.Ended(l, state, r.Clock()))
+	err := r.write(ctx, l, lease.Ended(l, state, r.Clock()), message)
 	if err == nil {
 		cleanups.WithLabelValues(result).Inc()
 	}
@@ -204,11 +208,17 @@ func dropFinalizer(ctx context.Context, c client.Client, live *v1alpha1.LeasedRe
 	return nil
 }
 
-// write writes a status with the conditions that follow from it. l is then the object as it was written.
-func (r *Reconciler) write(ctx context.Context, l *v1alpha1.LeasedResource, s v1alpha1.LeasedResourceStatus) error {
+// write writes a status with the conditions that follow from it, and with a message of Ready unless it is the usual one.
+// l is then the object as it was written.
+func (r *Reconciler) write(
+	ctx context.Context, l *v1alpha1.LeasedResource, s v1alpha1.LeasedResourceStatus, message string,
+) error {
 	next := l.DeepCopy()
 	next.Status = s
 	setConditions(next, r.Clock())
+	if ready := meta.FindStatusCondition(next.Status.Conditions, v1alpha1.ConditionReady); message != "" && ready != nil {
+		ready.Message = condition.Cut(message)
+	}
 	if _, err := status.Patch(ctx, r.Client, l, next); err != nil {
 		return err
 	}
