@@ -66,8 +66,8 @@ func (r *Reconciler) keepClaim(uid types.UID, c claim) {
 	r.claims[uid] = c
 }
 
-// reserve takes one of the places of a namespace for the clean-up of a resource, and reports whether there was one. drop
-// frees it.
+// reserve takes one of the places of a namespace for the clean-up of a resource, and reports whether there was one.
+// drop frees it.
 func (r *Reconciler) reserve(l *v1alpha1.LeasedResource) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,8 +28,8 @@ func setConditions(l *v1alpha1.LeasedResource, now time.Time) {
 	case v1alpha1.LeaseStateCleanupFailed:
 		reason = v1alpha1.ReasonCleanupFailed
 		message = fmt.Sprintf("The resource could not be cleaned up, %d times in a row: %s The clean-up is repeated. "+
-			"If it cannot succeed, clean the resource up by hand and set desiredState to Abandoned.", s.CleanupFailures,
-			s.LastError)
+			"If it cannot succeed, clean the resource up by hand and set desiredState to Abandoned.",
+			s.CleanupFailures, s.LastError)
 		set(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message)
 		if s.CleanupFailures < lease.StalledAfter {
 			set(v1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message)

@@ -208,8 +208,8 @@ func dropFinalizer(ctx context.Context, c client.Client, live *v1alpha1.LeasedRe
 	return nil
 }
 
-// write writes a status with the conditions that follow from it, and with a message of Ready unless it is the usual one.
-// l is then the object as it was written.
+// write writes a status with the conditions that follow from it, and with a message of Ready unless it is the usual
+// one. l is then the object as it was written.
 func (r *Reconciler) write(
 	ctx context.Context, l *v1alpha1.LeasedResource, s v1alpha1.LeasedResourceStatus, message string,
 ) error {

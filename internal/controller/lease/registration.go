@@ -29,8 +29,8 @@ type registration struct {
 	due      time.Time
 }
 
-// register brings the entry of the resource in the registry of its Session up to date (RES-01). A failure is logged, and
-// delays nothing else: the resource is registered again after the pause that is returned.
+// register brings the entry of the resource in the registry of its Session up to date (RES-01). A failure is logged,
+// and delays nothing else: the resource is registered again after the pause that is returned.
 func (r *Reconciler) register(ctx context.Context, l *v1alpha1.LeasedResource) time.Duration {
 	key, shown := client.ObjectKeyFromObject(l), shownAs(l)
 	r.mu.Lock()
