@@ -8,9 +8,10 @@ usage() {
   cat <<'USAGE'
 usage: hack/undeploy.sh [options]
 
-  --wait SECONDS       how long to wait for running Turns to end, queued ones included (default: 60)
+  --wait SECONDS       how long to wait for running Turns to end, queued ones included, and then for the resources of
+                       leases to be cleaned up (default: 60)
   --cancel             then cancel the Turns that have not ended; without it, nothing is removed while a Turn runs
-  --force              delete running Turns without waiting for them
+  --force              delete running Turns without waiting for them, and abandon the resources of leases
   --definitions-only   remove only the CustomResourceDefinitions, and with them every object of their kinds
 
 The variable KUBECTL names the kubectl to use, KUBECONFIG the cluster.
@@ -132,7 +133,7 @@ settle() {
 # announce prints the numbers of objects that are about to be deleted.
 announce() {
   local kind count found=
-  for kind in sessions turns toolresults journalentries records harnesses agents models tools; do
+  for kind in sessions turns toolresults journalentries records harnesses agents models tools leasedresources; do
     if served "$kind"; then
       count=$(kube get "$kind.capstan.dev" --all-namespaces -o name | wc -l)
       found="$found $((count)) $kind,"
@@ -169,6 +170,32 @@ release_sessions() {
     kube -n "$space" patch "sessions.capstan.dev/$session" --type=json --patch '[
       {"op": "test", "path": "/metadata/finalizers/'"$place"'", "value": "capstan.dev/session-end"},
       {"op": "remove", "path": "/metadata/finalizers/'"$place"'"}]' >/dev/null
+  done <<<"$left"
+}
+
+# remove_leases deletes the LeasedResources while the manager still runs and can clean up what they are about.
+remove_leases() {
+  if served leasedresources && [ "$force" = no ]; then
+    say "deleting the LeasedResources, whose resources are cleaned up"
+    kube_waiting delete leasedresources.capstan.dev --all --all-namespaces --timeout="$((patience + 1))s" >/dev/null ||
+      die "some resources are not cleaned up: see kubectl get leasedresources --all-namespaces. Wait longer with --wait, set their spec.desiredState to Abandoned, or abandon all with --force"
+  fi
+}
+
+# release_leases abandons what is not cleaned up, and removes the finalizer of its LeasedResource: no manager runs that
+# would do it. An error is ignored, because the LeasedResource may be gone: one that stays holds the definition, and
+# is reported by that.
+release_leases() {
+  local left space name place
+  served leasedresources || return 0
+  left=$(kube get leasedresources.capstan.dev --all-namespaces -o go-template='{{range .items}}{{$meta := .metadata}}{{range $place, $name := $meta.finalizers}}{{if eq $name "capstan.dev/lease-cleanup"}}{{$meta.namespace}} {{$meta.name}} {{$place}}{{"\n"}}{{end}}{{end}}{{end}}')
+  while read -r space name place; do
+    [ -n "$name" ] || continue
+    say "no manager runs: abandoning the resource of LeasedResource $name in namespace $space"
+    kube -n "$space" patch "leasedresources.capstan.dev/$name" --type=merge --patch '{"spec":{"desiredState":"Abandoned"}}' >/dev/null || true
+    kube -n "$space" patch "leasedresources.capstan.dev/$name" --type=json --patch '[
+      {"op": "test", "path": "/metadata/finalizers/'"$place"'", "value": "capstan.dev/lease-cleanup"},
+      {"op": "remove", "path": "/metadata/finalizers/'"$place"'"}]' >/dev/null || true
   done <<<"$left"
 }
 
@@ -213,10 +240,15 @@ settle
 release_sessions
 if [ "$all" = yes ]; then
   remove_sessions
+  remove_leases
   stop_manager
   release_sessions
+  release_leases
   remove_managed_objects
   remove_installation
+fi
+if [ "$all" = no ] && [ -z "$(available)" ]; then
+  release_leases
 fi
 remove_definitions
 say "done"

@@ -85,7 +85,11 @@ var _ = Describe("The policy leased-resources", func() {
 		)
 		accepts(updating(ctx, manager, l, desire(v1alpha1.LeaseDesiredStateActive)))
 		l.Spec.DesiredState = v1alpha1.LeaseDesiredStateAbandoned
+		refuses(updating(ctx, user, l, func(l *v1alpha1.LeasedResource) { l.Finalizers = nil }),
+			"the finalizer capstan.dev/lease-cleanup lets the resource be cleaned up.")
 		Expect(user.Update(ctx, l)).To(Succeed())
+		accepts(updating(ctx, user, l, func(l *v1alpha1.LeasedResource) { l.Finalizers = nil }))
+		refuses(updating(ctx, viewer, l, func(l *v1alpha1.LeasedResource) { l.Finalizers = nil }), "cannot update")
 		refuses(updating(ctx, manager, l, desire(v1alpha1.LeaseDesiredStateReleased)),
 			"an abandoned resource stays abandoned.")
 	})

@@ -119,11 +119,17 @@ var _ = Describe("hack/undeploy.sh", Ordered, func() {
 		func(ctx context.Context) {
 			playNamespaceController(ctx)
 			madeByManager(ctx)
-			output, err := undeploy(ctx, "--wait", "2", "--cancel")
+			Expect(kit.Client.Create(ctx, leased())).To(Succeed())
+			first, err := undeploy(ctx, "--wait", "2", "--cancel")
+			Expect(err).To(HaveOccurred(), first)
+			Expect(first).To(ContainSubstring("some resources are not cleaned up"))
+			output, err := undeploy(ctx, "--force")
 			Expect(err).NotTo(HaveOccurred(), output)
+			output = first + output
 			last := -1
 			for _, step := range []string{
-				"cancelling Turn demo-1", "cancelling Turn demo-2", "deleting the Sessions", "stopping the manager",
+				"cancelling Turn demo-1", "cancelling Turn demo-2", "deleting the Sessions", "deleting the LeasedResources",
+				"stopping the manager", "abandoning the resource of LeasedResource lease-1 in namespace default",
 				"deleting each capstan-tool",
 				"deleting each capstan-network-none", "deleting the manager's namespace",
 				`"capstan-manager" deleted`, "deleting the CustomResourceDefinitions", `"turns.capstan.dev" deleted`, "==> done",
@@ -156,6 +162,20 @@ func audited() *v1alpha1.Session {
 		Name: "bye", Event: v1alpha1.HookEventSessionEnd, CEL: &v1alpha1.CELHook{Expression: "true"},
 	}}
 	return session
+}
+
+// leased is the lease on a resource that cannot be cleaned up.
+func leased() *v1alpha1.LeasedResource {
+	return &v1alpha1.LeasedResource{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "lease-1", Finalizers: []string{v1alpha1.FinalizerLease},
+		},
+		Spec: v1alpha1.LeasedResourceSpec{
+			Provider: "example.com", Type: "vm", ExternalID: "vm-1", Duration: metav1.Duration{Duration: time.Hour},
+			SessionRef: v1alpha1.ObjectIdentity{Name: "demo", UID: "1"}, Turn: "demo-1", Tool: "start",
+			Cleanup: v1alpha1.LeaseCleanup{ToolRef: v1alpha1.LocalReference{Name: "clean"}},
+		},
+	}
 }
 
 // undeploy runs the script and returns its output.

@@ -35,7 +35,8 @@ type LeasedResourceStatusApplyConfiguration struct {
 	CleanupFailures *int32 `json:"cleanupFailures,omitempty"`
 	// lastError is why the last clean-up has failed. It has no part of the response.
 	LastError *string `json:"lastError,omitempty"`
-	// finishedAt is when the resource was cleaned up or abandoned. The LeasedResource is deleted seven days after it.
+	// finishedAt is when the resource was cleaned up or abandoned. The LeasedResource is deleted seven days after it, and
+	// earlier if it is not among the last 1000 of its namespace.
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 }
 

@@ -18,8 +18,9 @@ type ToolLeaseApplyConfiguration struct {
 	// type of the resource, such as sandbox.
 	Type *string `json:"type,omitempty"`
 	// externalIDFrom is where the provider's id of the resource is: in the Result of the call (default), or in its
-	// Arguments. With Result the call creates the lease, or extends it. With Arguments it extends a lease of its Session,
-	// and creates none.
+	// Arguments. With Result the call creates the lease, or extends the one of its Session: it is only for tools that
+	// create, because what the result names will be deleted. With Arguments it extends a lease of its Session, and creates
+	// none.
 	ExternalIDFrom *apiv1alpha1.LeaseIDSource `json:"externalIDFrom,omitempty"`
 	// externalIDPath is the JSON Pointer (RFC 6901) to the id, such as /id: a text of at most 256 bytes, or an integer. A
 	// call that needs it and does not have it creates and extends no lease, and the model is told.

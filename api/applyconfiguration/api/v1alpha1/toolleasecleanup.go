@@ -7,8 +7,9 @@ package v1alpha1
 //
 // ToolLeaseCleanup is how a leased resource is cleaned up.
 type ToolLeaseCleanupApplyConfiguration struct {
-	// toolRef names the Tool of the namespace that cleans the resource up: an HTTP tool without approval, payment,
-	// secretArguments and lease. It is called with the arguments externalID, type and provider, as the user who has
+	// toolRef names the Tool of the namespace that cleans the resource up: an Idempotent HTTP tool without approval,
+	// payment, lease and secrets of the Session, which may be gone by then. It is called with the arguments externalID,
+	// type and provider, which its inputSchema must declare as scalars if they are sent in the query, as the user who has
 	// submitted the Turn that created the resource. A status of 200 to 299, 404 or 410 is success. It may be called more
 	// than once. As long as it does not exist, or cannot be called, no resource is created.
 	ToolRef *LocalReferenceApplyConfiguration `json:"toolRef,omitempty"`
