@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// MaxPerSession is the number of resources of a Session that are not cleaned up, and MaxPerNamespace that of a
-	// namespace.
-	MaxPerSession   = 32
+	// MaxPerSession is the number of resources of a Session that are not cleaned up.
+	MaxPerSession = 32
+	// MaxPerNamespace is the number of resources of a namespace that are not cleaned up.
 	MaxPerNamespace = 1000
 	// MaxFinished is the number of LeasedResources of a namespace that are kept after their resources were cleaned up or
 	// abandoned. The oldest ones are deleted before Retention has passed.
@@ -163,8 +163,8 @@ func Arguments(of Identity) string {
 	return string(raw)
 }
 
-// FindID returns the id that a JSON Pointer leads to in a JSON text, or in the start of one: a text or an integer; false
-// if it leads to nothing that can be an id.
+// FindID returns the id that a JSON Pointer leads to in a JSON text, or in the start of one: a text or an integer;
+// false if it leads to nothing that can be an id.
 func FindID(text, pointer string) (string, bool) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	decoder.UseNumber()
@@ -203,8 +203,8 @@ func asID(value any) (string, bool) {
 	}
 }
 
-// findInStart is FindID for a text that was cut: a long result has its start only. What follows the id must be there, so
-// that it is the whole id.
+// findInStart is FindID for a text that was cut: a long result has its start only. What follows the id must be there,
+// so that it is the whole id.
 func findInStart(text, pointer string) (string, bool) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
@@ -223,8 +223,8 @@ func findInStart(text, pointer string) (string, bool) {
 	return asID(value)
 }
 
-// enter moves a decoder to a member of the object, or to an element of the list, that follows, and reports whether it is
-// there.
+// enter moves a decoder to a member of the object, or to an element of the list, that follows, and reports whether it
+// is there.
 func enter(decoder *json.Decoder, part string) bool {
 	start, err := decoder.Token()
 	if err != nil || start != json.Delim('{') && start != json.Delim('[') {

@@ -173,8 +173,11 @@ func (l *leaseOf) identity(text string) (lease.Identity, bool) {
 
 // notKept is the outcome of a call that has succeeded, and that has no lease on what it may have created.
 func notKept(of tool.Outcome, why string) tool.Outcome {
-	return ranWithout(of, "The tool has run, but there is no lease on what it may have created, so that nothing cleans that "+
-		"up: "+why+". Clean it up yourself.")
+	return ranWithout(
+		of,
+		"The tool has run, but there is no lease on what it may have created, so that nothing cleans that "+
+			"up: "+why+". Clean it up yourself.",
+	)
 }
 
 // foreign is the outcome of a call that has succeeded, and has returned what belongs to another Session.
