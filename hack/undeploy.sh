@@ -178,7 +178,8 @@ remove_leases() {
   if served leasedresources && [ "$force" = no ]; then
     say "deleting the LeasedResources, whose resources are cleaned up"
     kube_waiting delete leasedresources.capstan.dev --all --all-namespaces --timeout="$((patience + 1))s" >/dev/null ||
-      die "some resources are not cleaned up: see kubectl get leasedresources --all-namespaces. Wait longer with --wait, set their spec.desiredState to Abandoned, or abandon all with --force"
+      die "some resources are not cleaned up: see kubectl get leasedresources --all-namespaces. Wait longer" \
+        "with --wait, set their spec.desiredState to Abandoned, or abandon all with --force"
   fi
 }
 
@@ -192,7 +193,8 @@ release_leases() {
   while read -r space name place; do
     [ -n "$name" ] || continue
     say "no manager runs: abandoning the resource of LeasedResource $name in namespace $space"
-    kube -n "$space" patch "leasedresources.capstan.dev/$name" --type=merge --patch '{"spec":{"desiredState":"Abandoned"}}' >/dev/null || true
+    kube -n "$space" patch "leasedresources.capstan.dev/$name" --type=merge \
+      --patch '{"spec":{"desiredState":"Abandoned"}}' >/dev/null || true
     kube -n "$space" patch "leasedresources.capstan.dev/$name" --type=json --patch '[
       {"op": "test", "path": "/metadata/finalizers/'"$place"'", "value": "capstan.dev/lease-cleanup"},
       {"op": "remove", "path": "/metadata/finalizers/'"$place"'"}]' >/dev/null || true
