@@ -208,7 +208,7 @@ func (s *benchServer) copied(
 			of := journal.Session{Namespace: sessions[i].Namespace, Name: sessions[i].Name, UID: sessions[i].UID}
 			for _, entry := range past {
 				entry.Session = of.Name
-				if err := store.Create(ctx, of, &entry); err != nil {
+				if err := createOnce(ctx, store, of, &entry); err != nil {
 					return err
 				}
 			}
@@ -218,6 +218,20 @@ func (s *benchServer) copied(
 	if err := group.Wait(); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// createOnce writes an entry, and tries again while a server has no time for it.
+func createOnce(
+	ctx context.Context, store journal.Store, of journal.Session, entry *v1alpha1.JournalEntrySpec,
+) error {
+	const tries = 10
+	var err error
+	for range tries {
+		if err = store.Create(ctx, of, entry); err == nil || errors.Is(err, journal.ErrExists) {
+			return nil
+		}
+	}
+	return fmt.Errorf("copying a journal: %w", err)
 }
 
 // turn runs a Turn, and returns how long it has taken from its creation to its end.
