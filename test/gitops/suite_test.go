@@ -25,7 +25,7 @@ import (
 // kinds are all of Capstan's.
 var kinds = []string{
 	"Harness", "Agent", "Session", "Turn", "Model", "Tool", "ToolResult", "JournalEntry", "Record",
-	"MCPServer", "Capability", "Budget", "Schedule",
+	"MCPServer", "Capability", "Budget", "Schedule", "LeasedResource",
 }
 
 var (
