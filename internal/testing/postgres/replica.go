@@ -36,9 +36,11 @@ func (s *Server) Promote(t testing.TB) {
 	s.Exec(t, "postgres", "SELECT pg_promote(true, 60)")
 }
 
-// WaitFor waits until a statement of the superuser returns a text.
+// WaitFor waits until a statement of the superuser returns a text. No row and NULL are an empty one: a server that has
+// just started has no row of a replica that has not connected yet, for example.
 func (s *Server) WaitFor(t testing.TB, database, statement, want string) {
 	t.Helper()
+	statement = "SELECT coalesce((" + statement + ")::text, '')"
 	for deadline := time.Now().Add(startTimeout); ; {
 		got := s.QueryText(t, database, statement)
 		if got == want {

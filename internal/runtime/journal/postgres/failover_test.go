@@ -39,7 +39,8 @@ func newPair(t *testing.T) *pair {
 // caughtUp waits until the replica has all of the primary's changes.
 func (p *pair) caughtUp(t *testing.T) {
 	t.Helper()
-	p.primary.WaitFor(t, "postgres", "SELECT (count(*) > 0 AND bool_and(replay_lsn >= pg_current_wal_lsn()))::text "+
+	// A replica that has just connected has no position yet.
+	p.primary.WaitFor(t, "postgres", "SELECT coalesce(bool_and(replay_lsn >= pg_current_wal_lsn()), false)::text "+
 		"FROM pg_stat_replication WHERE application_name = 'replica' AND state = 'streaming'", "true")
 }
 
