@@ -11,6 +11,7 @@ import (
 
 	_ "github.com/capstan-dev/capstan/internal/controller/budget"       // registers its metrics
 	_ "github.com/capstan-dev/capstan/internal/controller/egresspolicy" // registers its metric
+	_ "github.com/capstan-dev/capstan/internal/controller/lease"        // registers its metrics
 	"github.com/capstan-dev/capstan/internal/controller/mcpserver"
 	"github.com/capstan-dev/capstan/internal/controller/objectmetrics"
 	_ "github.com/capstan-dev/capstan/internal/controller/session" // registers its metrics

@@ -48,6 +48,8 @@ func Conditions(o client.Object) []metav1.Condition {
 		return o.Status.Conditions
 	case *v1alpha1.MCPServer:
 		return o.Status.Conditions
+	case *v1alpha1.LeasedResource:
+		return o.Status.Conditions
 	case *v1alpha1.Model:
 		return o.Status.Conditions
 	case *v1alpha1.Schedule:

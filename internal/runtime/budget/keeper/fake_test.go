@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shopspring/decimal"
@@ -34,8 +35,9 @@ type store struct {
 	late []func()
 	// most is the highest sum of spent and reserved of each Budget.
 	most map[string]decimal.Decimal
-	// held is closed to let writes pass; nil lets them.
-	held chan struct{}
+	// held is closed to let writes pass; nil lets them. waiting counts the writes that have come to it.
+	held    chan struct{}
+	waiting atomic.Int32
 }
 
 // fault is what happens to a write.
@@ -104,6 +106,7 @@ func (s *store) Write(_ context.Context, base, next *v1alpha1.Budget) error {
 		return nil
 	}
 	if held != nil {
+		s.waiting.Add(1)
 		<-held
 	}
 	s.mu.Lock()

@@ -96,12 +96,20 @@ func TestOneWriteHasAllThatHaveGathered(t *testing.T) {
 	k := newKeeper(s)
 	s.held = make(chan struct{})
 	var calls sync.WaitGroup
-	for n := range 100 {
+	reserve := func(n int) {
 		calls.Go(func() {
 			if _, err := k.Reserve(t.Context(), payer(n), called(), model.Request{}); err != nil {
 				t.Error(err)
 			}
 		})
+	}
+	// The first write has the first reservation alone: however the threads run, the others gather behind it.
+	reserve(0)
+	for s.waiting.Load() == 0 {
+		runtime.Gosched()
+	}
+	for n := 1; n < 100; n++ {
+		reserve(n)
 	}
 	gathered := func() int {
 		k.mu.Lock()
@@ -114,7 +122,7 @@ func TestOneWriteHasAllThatHaveGathered(t *testing.T) {
 		defer b.mu.Unlock()
 		return len(b.queue)
 	}
-	for gathered() < 90 {
+	for gathered() < 99 {
 		runtime.Gosched()
 	}
 	close(s.held)
