@@ -55,9 +55,6 @@ the standard input. The exit code tells how the Turn ended. It takes the role ca
 			return p.sessions(cmd, arguments, word)
 		},
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			if err := checkOutput(q.output); err != nil {
-				return err
-			}
 			return p.sendQuestion(cmd.Context(), arguments, q)
 		},
 	}

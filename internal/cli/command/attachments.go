@@ -62,11 +62,11 @@ func (p *program) attach(ctx context.Context, conv *conversation, all []attachme
 			}})
 			continue
 		}
-		of, err := p.imagesOf(conv.cluster, conv.session)
+		s, err := p.storesAt(conv.cluster, conv.session)
 		if err != nil {
 			return err
 		}
-		stored, err := of.Put(ctx, filenameOf(a.file), nil, a.content)
+		stored, err := p.imagesAt(s).Put(ctx, filenameOf(a.file), nil, a.content)
 		if err != nil {
 			return fmt.Errorf("storing image %s, for which a message has no room: %w", a.file, err)
 		}

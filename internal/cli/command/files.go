@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -18,8 +17,6 @@ import (
 	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/cli/files"
 	"github.com/capstan-dev/capstan/internal/cli/text"
-	"github.com/capstan-dev/capstan/internal/runtime/record"
-	records "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 )
 
@@ -46,15 +43,11 @@ used its files yet has none. It takes the role capstan-view.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: p.sessions,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			if output != "" && output != "json" {
-				return usage("--output is json, or not set")
-			}
 			return p.listFiles(cmd.Context(), placeOf(arguments[0]), recursive, output)
 		},
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "R", false, "List all files below the directory.")
-	cmd.Flags().StringVarP(&output, "output", "o", "",
-		"The form of the output: json, or text for people if it is not set.")
+	outputFlag(cmd, &output)
 	return cmd
 }
 
@@ -114,26 +107,11 @@ func placeOf(argument string) place {
 
 // filesOf returns the files of a Session.
 func (p *program) filesOf(ctx context.Context, name string) (*files.Files, error) {
-	c, err := p.connect()
+	s, err := p.storesOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	session, err := findSession(ctx, c, name)
-	if err != nil {
-		return nil, err
-	}
-	manager, err := c.Manager(p.managers)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := records.ForConfig(c.Config, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &files.Files{
-		Manager: manager, Records: record.New(objects, record.Options{}), Note: p.note,
-		Session: stream.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID},
-	}, nil
+	return &files.Files{Manager: s.manager, Records: s.records, Note: p.note, Session: s.session}, nil
 }
 
 func (p *program) listFiles(ctx context.Context, at place, recursive bool, output string) error {
@@ -248,18 +226,9 @@ func (p *program) upload(ctx context.Context, from string, to place) error {
 
 // localFile reads a local file as far as it may have.
 func (p *program) localFile(from string) ([]byte, error) {
-	source := p.in
-	if from != "-" {
-		file, err := os.Open(from)
-		if err != nil {
-			return nil, fmt.Errorf("copying a file: %w", err)
-		}
-		defer func() { _ = file.Close() }() // It was only read.
-		source = file
-	}
-	content, err := io.ReadAll(io.LimitReader(source, stream.MaxFileBytes+1))
+	content, err := p.local(from, stream.MaxFileBytes)
 	if err != nil {
-		return nil, fmt.Errorf("copying %s: %w", from, err)
+		return nil, err
 	}
 	if len(content) > stream.MaxFileBytes {
 		return nil, errors.New("a file of a Session has at most " + strconv.Itoa(stream.MaxFileBytes) + " bytes")

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"io"
 	"mime"
 	"os"
 	"path/filepath"
@@ -13,12 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
-	"github.com/capstan-dev/capstan/api/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/cli/access"
 	"github.com/capstan-dev/capstan/internal/cli/images"
 	"github.com/capstan-dev/capstan/internal/cli/text"
-	"github.com/capstan-dev/capstan/internal/runtime/record"
-	records "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 )
 
@@ -43,14 +38,10 @@ tools have no filename. It takes the role capstan-view.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: p.sessions,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			if output != "" && output != "json" {
-				return usage("--output is json, or not set")
-			}
 			return p.listImages(cmd.Context(), arguments[0], output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "",
-		"The form of the output: json, or text for people if it is not set.")
+	outputFlag(cmd, &output)
 	return cmd
 }
 
@@ -143,32 +134,18 @@ func (p *program) sessionThenFile(
 
 // imagesIn returns the images of a Session, by its name.
 func (p *program) imagesIn(ctx context.Context, name string) (*images.Images, error) {
-	c, err := p.connect()
+	s, err := p.storesOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	session, err := findSession(ctx, c, name)
-	if err != nil {
-		return nil, err
-	}
-	return p.imagesOf(c, session)
+	return p.imagesAt(s), nil
 }
 
-// imagesOf returns the images of a Session.
-func (p *program) imagesOf(c *access.Cluster, session *v1alpha1.Session) (*images.Images, error) {
-	manager, err := c.Manager(p.managers)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := records.ForConfig(c.Config, nil)
-	if err != nil {
-		return nil, err
-	}
-	of := record.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID}
+// imagesAt returns the images of the Session that has these stores.
+func (p *program) imagesAt(s *stores) *images.Images {
 	return &images.Images{
-		Manager: manager, Records: sessionimage.Of(record.New(objects, record.Options{}), of), Note: p.note,
-		Session: stream.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID},
-	}, nil
+		Manager: s.manager, Records: sessionimage.Of(s.records, s.of), Note: p.note, Session: s.session,
+	}
 }
 
 func (p *program) listImages(ctx context.Context, session, output string) error {
@@ -239,18 +216,9 @@ func filenameOf(file string) string {
 
 // localImage reads a local file that is an image.
 func (p *program) localImage(file string) ([]byte, error) {
-	source := p.in
-	if file != "-" {
-		opened, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("reading an image: %w", err)
-		}
-		defer func() { _ = opened.Close() }() // It was only read.
-		source = opened
-	}
-	content, err := io.ReadAll(io.LimitReader(source, stream.MaxImageBytes+1))
+	content, err := p.local(file, stream.MaxImageBytes)
 	if err != nil {
-		return nil, fmt.Errorf("reading image %s: %w", file, err)
+		return nil, err
 	}
 	if len(content) > stream.MaxImageBytes {
 		return nil, fmt.Errorf("image %s has more than %d bytes (3.75 MiB)", file, stream.MaxImageBytes)

@@ -26,9 +26,6 @@ With -o json each event is one line of JSON.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: p.either,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			return p.printLog(cmd.Context(), arguments[0], o, output)
 		},
 	}
@@ -38,17 +35,18 @@ With -o json each event is one line of JSON.`,
 	return cmd
 }
 
+// outputFlag adds the flag for the form of the output to a command, which is refused with another form than json.
 func outputFlag(cmd *cobra.Command, output *string) {
 	cmd.Flags().StringVarP(output, "output", "o", "", "The form of the output: json, or text for people if it is not set.")
 	forms := cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveNoFileComp)
 	completeFlags(cmd, map[string]complete{"output": forms})
-}
-
-func checkOutput(output string) error {
-	if output != "" && output != "json" {
-		return usage("-o %s: the only form is json", output)
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, arguments []string) error {
+		if *output != "" && *output != "json" {
+			return usage("-o %s: the only form is json", *output)
+		}
+		return run(cmd, arguments)
 	}
-	return nil
 }
 
 func (p *program) printLog(ctx context.Context, argument string, o transcript.Options, output string) error {

@@ -11,8 +11,6 @@ import (
 	"github.com/capstan-dev/capstan/internal/cli/memories"
 	"github.com/capstan-dev/capstan/internal/cli/text"
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
-	"github.com/capstan-dev/capstan/internal/runtime/record"
-	records "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 )
 
 // shownContent is how many characters of a memory a list shows.
@@ -40,15 +38,11 @@ whole texts. It takes the role capstan-view.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: p.sessions,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			if output != "" && output != "json" {
-				return usage("--output is json, or not set")
-			}
 			return p.listMemories(cmd.Context(), arguments[0], all, output)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "List memories that are forgotten as well.")
-	cmd.Flags().StringVarP(&output, "output", "o", "",
-		"The form of the output: json, or text for people if it is not set.")
+	outputFlag(cmd, &output)
 	return cmd
 }
 
@@ -99,26 +93,12 @@ be reachable.`,
 
 // memoriesOf returns the memories of a Session.
 func (p *program) memoriesOf(ctx context.Context, name string) (*memories.Memories, error) {
-	c, err := p.connect()
+	s, err := p.storesOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	session, err := findSession(ctx, c, name)
-	if err != nil {
-		return nil, err
-	}
-	manager, err := c.Manager(p.managers)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := records.ForConfig(c.Config, nil)
-	if err != nil {
-		return nil, err
-	}
-	of := record.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID}
 	return &memories.Memories{
-		Manager: manager, Records: memory.Of(record.New(objects, record.Options{}), of), Note: p.note,
-		Session: stream.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID},
+		Manager: s.manager, Records: memory.Of(s.records, s.of), Note: p.note, Session: s.session,
 	}, nil
 }
 

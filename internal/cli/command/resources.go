@@ -29,9 +29,6 @@ the role capstan-view.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: p.sessions,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			if output != "" && output != "json" {
-				return usage("--output is json, or not set")
-			}
 			if status != "" && string(resource.ParseStatus(status)) != status {
 				return usage("--status is active, completed, failed or released")
 			}
@@ -42,8 +39,7 @@ the role capstan-view.`,
 	cmd.Flags().StringVar(&kind, "kind", "", "List only resources of this kind.")
 	cmd.Flags().StringVar(&status, "status", "",
 		"List only resources with this status: active, completed, failed or released.")
-	cmd.Flags().StringVarP(&output, "output", "o", "",
-		"The form of the output: json, or text for people if it is not set.")
+	outputFlag(cmd, &output)
 	return cmd
 }
 

@@ -11,8 +11,6 @@ import (
 	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
 	"github.com/capstan-dev/capstan/internal/cli/stored"
 	"github.com/capstan-dev/capstan/internal/cli/text"
-	"github.com/capstan-dev/capstan/internal/runtime/record"
-	records "github.com/capstan-dev/capstan/internal/runtime/record/kubernetes"
 )
 
 func (p *program) storage() *cobra.Command {
@@ -36,9 +34,6 @@ values that its tools have set, for example. It takes the role capstan-view.`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: p.sessions,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			if output != "" && output != "json" {
-				return usage("--output is json, or not set")
-			}
 			service := ""
 			if len(arguments) > 1 {
 				service = arguments[1]
@@ -46,8 +41,7 @@ values that its tools have set, for example. It takes the role capstan-view.`,
 			return p.listStored(cmd.Context(), arguments[0], service, output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "",
-		"The form of the output: json, or text for people if it is not set.")
+	outputFlag(cmd, &output)
 	return cmd
 }
 
@@ -68,26 +62,11 @@ sequences; into a pipe or a file the value is written as it is. It takes the rol
 
 // storedOf returns the services of a Session.
 func (p *program) storedOf(ctx context.Context, name string) (*stored.Services, error) {
-	c, err := p.connect()
+	s, err := p.storesOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	session, err := findSession(ctx, c, name)
-	if err != nil {
-		return nil, err
-	}
-	manager, err := c.Manager(p.managers)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := records.ForConfig(c.Config, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &stored.Services{
-		Manager: manager, Records: record.New(objects, record.Options{}), Note: p.note,
-		Session: stream.Session{Namespace: session.Namespace, Name: session.Name, UID: session.UID},
-	}, nil
+	return &stored.Services{Manager: s.manager, Records: s.records, Note: p.note, Session: s.session}, nil
 }
 
 func (p *program) listStored(ctx context.Context, session, service, output string) error {

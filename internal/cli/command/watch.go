@@ -29,9 +29,6 @@ code of a Turn tells how it ended. It takes the role capstan-view.
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: p.either,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
 			return p.watchTarget(cmd.Context(), arguments[0], o, output, timeout)
 		},
 	}

@@ -3,8 +3,6 @@ package streaming
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -63,18 +61,8 @@ func (h *Handler) write(ctx context.Context, r *request) {
 	if files == nil {
 		return
 	}
-	if r.ContentLength > record.MaxValueBytes {
-		tooLarge(r.w)
-		return
-	}
-	content, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, record.MaxValueBytes))
-	var long *http.MaxBytesError
-	if errors.As(err, &long) {
-		tooLarge(r.w)
-		return
-	}
-	if err != nil {
-		answer(r.w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "the body of the request ends too early")
+	content, ok := r.body(record.MaxValueBytes, "a file")
+	if !ok {
 		return
 	}
 	path := r.PathValue("path")
@@ -131,11 +119,6 @@ func (h *Handler) writable(ctx context.Context, r *request) *sessionfs.FS {
 		return nil
 	}
 	return files
-}
-
-func tooLarge(w http.ResponseWriter) {
-	answer(w, http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
-		fmt.Sprintf("a file has at most %d bytes", record.MaxValueBytes))
 }
 
 // fileError answers a request about a file that has failed.

@@ -2,9 +2,7 @@ package streaming
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -24,12 +22,12 @@ const imageBytes = 8 << 20
 func (h *Handler) images(ctx context.Context, r *request) {
 	images, err := h.Resources.Images(ctx, r.session, false)
 	if err != nil {
-		h.imageError(r.w, err)
+		h.serviceError(r.w, err, "the images of the Session cannot be used now")
 		return
 	}
 	all, err := images.List(ctx)
 	if err != nil {
-		h.imageError(r.w, err)
+		h.serviceError(r.w, err, "the images of the Session cannot be used now")
 		return
 	}
 	list := stream.ImageList{Items: []stream.Image{}}
@@ -43,13 +41,13 @@ func (h *Handler) images(ctx context.Context, r *request) {
 func (h *Handler) image(ctx context.Context, r *request) {
 	images, err := h.Resources.Images(ctx, r.session, false)
 	if err != nil {
-		h.imageError(r.w, err)
+		h.serviceError(r.w, err, "the images of the Session cannot be used now")
 		return
 	}
 	info, content, err := images.Get(ctx, r.PathValue("id"))
 	switch {
 	case err != nil:
-		h.imageError(r.w, err)
+		h.serviceError(r.w, err, "the images of the Session cannot be used now")
 	case info == nil:
 		noImage(r)
 	default:
@@ -67,38 +65,28 @@ func (h *Handler) store(ctx context.Context, r *request) {
 	}
 	metadata, err := metadataOf(r.URL.Query())
 	if err != nil {
-		h.imageError(r.w, err)
+		h.serviceError(r.w, err, "the images of the Session cannot be used now")
 		return
 	}
-	if r.ContentLength > sessionimage.MaxImageBytes {
-		imageTooLarge(r.w)
-		return
-	}
-	content, err := io.ReadAll(http.MaxBytesReader(r.w, r.Body, sessionimage.MaxImageBytes))
-	var long *http.MaxBytesError
-	if errors.As(err, &long) {
-		imageTooLarge(r.w)
-		return
-	}
-	if err != nil {
-		answer(r.w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "the body of the request ends too early")
+	content, ok := r.body(sessionimage.MaxImageBytes, "an image")
+	if !ok {
 		return
 	}
 	images, err := h.Resources.Images(ctx, r.session, true)
 	if err != nil {
-		h.imageError(r.w, err)
+		h.serviceError(r.w, err, "the images of the Session cannot be used now")
 		return
 	}
 	mediaType, err := sessionimage.TypeOf(content)
 	if err != nil {
-		h.imageError(r.w, err)
+		h.serviceError(r.w, err, "the images of the Session cannot be used now")
 		return
 	}
 	info, err := images.Create(ctx, record.Cause{}, sessionimage.Draft{
 		Filename: r.URL.Query().Get("filename"), ContentType: mediaType, Bytes: content, Metadata: metadata,
 	})
 	if err != nil {
-		h.imageError(r.w, err)
+		h.serviceError(r.w, err, "the images of the Session cannot be used now")
 		return
 	}
 	respond(r.w, info.Public())
@@ -126,13 +114,13 @@ func metadataOf(query url.Values) (map[string]string, error) {
 func (h *Handler) removeImage(ctx context.Context, r *request) {
 	images, err := h.Resources.Images(ctx, r.session, false)
 	if err != nil {
-		h.imageError(r.w, err)
+		h.serviceError(r.w, err, "the images of the Session cannot be used now")
 		return
 	}
 	existed, err := images.Delete(ctx, record.Cause{}, r.PathValue("id"))
 	switch {
 	case err != nil:
-		h.imageError(r.w, err)
+		h.serviceError(r.w, err, "the images of the Session cannot be used now")
 	case !existed:
 		noImage(r)
 	default:
@@ -144,22 +132,4 @@ func (h *Handler) removeImage(ctx context.Context, r *request) {
 func noImage(r *request) {
 	answer(r.w, http.StatusNotFound, metav1.StatusReasonNotFound,
 		fmt.Sprintf("the Session has no image %.64q", r.PathValue("id")))
-}
-
-func imageTooLarge(w http.ResponseWriter) {
-	answer(w, http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
-		fmt.Sprintf("an image has at most %d bytes", sessionimage.MaxImageBytes))
-}
-
-// imageError answers a request about images that has failed.
-func (h *Handler) imageError(w http.ResponseWriter, err error) {
-	var explained *record.ExplainedError
-	switch {
-	case errors.As(err, &explained):
-		answer(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, explained.Error())
-	case errors.Is(err, context.DeadlineExceeded):
-		h.busy(w, err)
-	default:
-		h.failed(w, "the images of the Session cannot be used now", err)
-	}
 }

@@ -2,7 +2,6 @@ package streaming
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -16,7 +15,7 @@ func (h *Handler) memories(ctx context.Context, r *request) {
 	query := r.URL.Query()
 	list, err := h.Resources.Memories(r.session).Page(ctx, query.Get("forgotten") == "true", query.Get("after"))
 	if err != nil {
-		h.memoryError(r.w, err)
+		h.serviceError(r.w, err, "the memory cannot be used now")
 		return
 	}
 	respond(r.w, list)
@@ -27,7 +26,7 @@ func (h *Handler) memory(ctx context.Context, r *request) {
 	found, err := h.Resources.Memories(r.session).Get(ctx, r.PathValue("id"))
 	switch {
 	case err != nil:
-		h.memoryError(r.w, err)
+		h.serviceError(r.w, err, "the memory cannot be used now")
 	case found == nil:
 		noMemory(r)
 	default:
@@ -40,7 +39,7 @@ func (h *Handler) forget(ctx context.Context, r *request) {
 	was, err := h.Resources.Memories(r.session).Forget(ctx, record.Cause{}, h.Clock(), r.PathValue("id"))
 	switch {
 	case err != nil:
-		h.memoryError(r.w, err)
+		h.serviceError(r.w, err, "the memory cannot be used now")
 	case !was:
 		noMemory(r)
 	default:
@@ -52,17 +51,4 @@ func (h *Handler) forget(ctx context.Context, r *request) {
 func noMemory(r *request) {
 	answer(r.w, http.StatusNotFound, metav1.StatusReasonNotFound,
 		fmt.Sprintf("there is no memory %.64q that is not forgotten", r.PathValue("id")))
-}
-
-// memoryError answers a request about memories that has failed.
-func (h *Handler) memoryError(w http.ResponseWriter, err error) {
-	var explained *record.ExplainedError
-	switch {
-	case errors.As(err, &explained):
-		answer(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, explained.Error())
-	case errors.Is(err, context.DeadlineExceeded):
-		h.busy(w, err)
-	default:
-		h.failed(w, "the memory cannot be used now", err)
-	}
 }

@@ -3,7 +3,9 @@ package streaming
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/inspect"
 	"github.com/capstan-dev/capstan/internal/runtime/journal"
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
+	"github.com/capstan-dev/capstan/internal/runtime/record"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionfs"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 	"github.com/capstan-dev/capstan/internal/runtime/stored"
@@ -164,4 +167,37 @@ func headers(w http.ResponseWriter, kind string) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+}
+
+// body reads the body of a request with what a caller stores, and reports whether it has at most so many bytes. If it
+// has not, the request is answered.
+func (r *request) body(most int64, what string) ([]byte, bool) {
+	var content []byte
+	long := &http.MaxBytesError{}
+	err := error(long)
+	if r.ContentLength <= most {
+		content, err = io.ReadAll(http.MaxBytesReader(r.w, r.Body, most))
+	}
+	switch {
+	case errors.As(err, &long):
+		answer(r.w, http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge,
+			fmt.Sprintf("%s has at most %d bytes", what, most))
+	case err != nil:
+		answer(r.w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "the body of the request ends too early")
+	}
+	return content, err == nil
+}
+
+// serviceError answers a request about a service of the Session that has failed. text is for an error that the caller
+// cannot correct.
+func (h *Handler) serviceError(w http.ResponseWriter, err error, text string) {
+	var explained *record.ExplainedError
+	switch {
+	case errors.As(err, &explained):
+		answer(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, explained.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		h.busy(w, err)
+	default:
+		h.failed(w, text, err)
+	}
 }

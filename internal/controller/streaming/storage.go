@@ -2,14 +2,12 @@ package streaming
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	stream "github.com/capstan-dev/capstan/api/stream/v1alpha1"
-	"github.com/capstan-dev/capstan/internal/runtime/record"
 )
 
 // stored answers with a list of what a service of the Session stores, or all services.
@@ -18,7 +16,7 @@ func (h *Handler) stored(ctx context.Context, r *request) {
 	items, err := h.Resources.Stored(r.session).List(ctx, name)
 	switch {
 	case err != nil:
-		h.storageError(r.w, err)
+		h.serviceError(r.w, err, "the storage of the Session cannot be used now")
 	case items == nil:
 		answer(r.w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("the service %.64q does not exist", name))
 	default:
@@ -32,24 +30,11 @@ func (h *Handler) item(ctx context.Context, r *request) {
 	item, err := h.Resources.Stored(r.session).Read(ctx, name, key)
 	switch {
 	case err != nil:
-		h.storageError(r.w, err)
+		h.serviceError(r.w, err, "the storage of the Session cannot be used now")
 	case item == nil:
 		answer(r.w, http.StatusNotFound, metav1.StatusReasonNotFound,
 			fmt.Sprintf("the service %.64q has no key %.256q", name, key))
 	default:
 		respond(r.w, item)
-	}
-}
-
-// storageError answers a request about a service that has failed.
-func (h *Handler) storageError(w http.ResponseWriter, err error) {
-	var explained *record.ExplainedError
-	switch {
-	case errors.As(err, &explained):
-		answer(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, explained.Error())
-	case errors.Is(err, context.DeadlineExceeded):
-		h.busy(w, err)
-	default:
-		h.failed(w, "the storage of the Session cannot be used now", err)
 	}
 }
