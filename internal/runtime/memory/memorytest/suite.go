@@ -2,8 +2,6 @@
 package memorytest
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/capstan-dev/capstan/internal/runtime/memory"
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
 )
 
 var start = time.Date(2031, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -107,33 +106,11 @@ func created(t *testing.T, _ record.Objects, of *memory.Memories) {
 	}
 }
 
-// errLost is the error of a write that was carried out.
-var errLost = errors.New("the answer was lost")
-
-// lossy are objects whose n-th write of an index is carried out and reported as failed.
-type lossy struct {
-	record.Objects
-	mu   sync.Mutex
-	left int
-}
-
-// WriteIndex implements record.Objects.
-func (l *lossy) WriteIndex(ctx context.Context, scope record.Scope, index record.Stored) error {
-	err := l.Objects.WriteIndex(ctx, scope, index)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.left--
-	if err == nil && l.left == 0 {
-		return errLost
-	}
-	return err
-}
-
 func once(t *testing.T, objects record.Objects, _ *memory.Memories) {
 	for fault := range 2 { // creating and forgetting are one write each
 		of := session()
 		for range 2 { // the process, and the one that takes its place
-			m := over(&lossy{Objects: objects, left: fault + 1}, of)
+			m := over(recordtest.Lossy(objects, fault+1), of)
 			id := create(t, m, 1, memory.Draft{Content: "one"})
 			was, err := m.Forget(t.Context(), record.Cause{Step: 1, Key: "turn/1-1"}, start, id)
 			if err != nil || !was {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capstan-dev/capstan/internal/runtime/record"
+	"github.com/capstan-dev/capstan/internal/runtime/record/recordtest"
 	"github.com/capstan-dev/capstan/internal/runtime/sessionimage"
 )
 
@@ -164,33 +165,11 @@ func same(t *testing.T, objects record.Objects) {
 	}
 }
 
-// errLost is the error of a write that was carried out.
-var errLost = errors.New("the answer was lost")
-
-// lossy are objects whose n-th write of an index is carried out and reported as failed.
-type lossy struct {
-	record.Objects
-	mu   sync.Mutex
-	left int
-}
-
-// WriteIndex implements record.Objects.
-func (l *lossy) WriteIndex(ctx context.Context, scope record.Scope, index record.Stored) error {
-	err := l.Objects.WriteIndex(ctx, scope, index)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.left--
-	if err == nil && l.left == 0 {
-		return errLost
-	}
-	return err
-}
-
 func once(t *testing.T, objects record.Objects) {
 	for fault := range 2 { // creating and deleting are one write each
 		of := session()
 		for range 2 { // the process, and the one that takes its place
-			images := over(&lossy{Objects: objects, left: fault + 1}, of)
+			images := over(recordtest.Lossy(objects, fault+1), of)
 			info, err := images.Create(t.Context(), record.Cause{Step: 1, Key: "turn/1-0"}, sessionimage.Draft{
 				ContentType: "image/png", Bytes: PNG(50, "c"),
 			})
