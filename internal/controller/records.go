@@ -18,16 +18,16 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/storage"
 )
 
-// storesOf returns the stores that a namespace may have: the files, the values, the databases, the
-// memories, the images and the registered resources of its Sessions.
-// Background tasks and the tools of MCPServers are bounded by their number.
+// storesOf returns the stores that a namespace may have: the files, the values, the databases, the memories, the images
+// and the registered resources of its Sessions. Background tasks and the tools of MCPServers are bounded by their
+// number.
 func storesOf(cached client.Reader) func(context.Context, string) ([]record.Scope, error) {
 	return func(ctx context.Context, namespace string) ([]record.Scope, error) {
 		var sessions v1alpha1.SessionList
 		if err := cached.List(ctx, &sessions, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing the Sessions: %w", err)
 		}
-		scopes := make([]record.Scope, 0, 5*len(sessions.Items))
+		var scopes []record.Scope
 		for i := range sessions.Items {
 			session := &sessions.Items[i]
 			of := record.Session{Namespace: namespace, Name: session.Name, UID: session.UID}

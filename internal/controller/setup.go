@@ -465,6 +465,9 @@ func (o Options) register(
 	if o.Database.DB != nil {
 		collector.Connections = o.Database.DB.Places()
 	}
+	if o.Database.Reader != nil {
+		collector.ReaderConnections = o.Database.Reader.Places()
+	}
 	if err := errors.Join(o.Metrics.Register(collector),
 		o.Metrics.Register(&mcpserver.Collector{
 			Clients: servers.Clients, Listeners: servers.Discoverer.Listeners,

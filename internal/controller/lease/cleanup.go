@@ -25,13 +25,12 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/ratelimit"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/definition"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 )
 
 const (
 	// callPrefix and the number of the attempt make the id of a call that cleans up, for its Idempotency-Key.
 	callPrefix = "cleanup-"
-	// defaultTimeout is that of an HTTP tool.
-	defaultTimeout = 30 * time.Second
 	// maxClaims bounds the clean-ups of a namespace that this process has claimed, and placePause is the time after which
 	// a lease beyond them asks again.
 	maxClaims  = 8
@@ -128,10 +127,7 @@ func (r *Reconciler) claim(ctx context.Context, l *v1alpha1.LeasedResource) (ctr
 			return ctrl.Result{RequeueAfter: max(retryAfter, time.Second)}, nil
 		}
 	}
-	limit := defaultTimeout
-	if timeout := cleaner.Spec.HTTP.Timeout; timeout != nil {
-		limit = timeout.Duration
-	}
+	limit := executors.Named(v1alpha1.ToolExecutorHTTP).TimeoutOf(v1alpha1.ToolCall{}, &cleaner.Spec)
 	if err := r.write(ctx, l, lease.Begun(l, limit, r.Clock()), ""); err != nil {
 		return retryConflict(err)
 	}
@@ -158,17 +154,14 @@ func (r *Reconciler) cleaner(ctx context.Context, l *v1alpha1.LeasedResource) (*
 	if why := lease.CheckCleaner(&found.Spec, l.Spec.User); why != "" {
 		return found, fmt.Sprintf("The Tool %s cannot be used: %s.", found.Name, why), nil
 	}
+	confined := l.Spec.Cleanup.ConfinedTo
+	if confined == "" {
+		return found, "", nil
+	}
 	base, _ := destination.Of(l.Namespace, found.Spec.HTTP.URL, found.Spec.HTTP.ServiceRef)
-	if u, err := url.Parse(
-		base,
-	); l.Spec.Cleanup.ConfinedTo != "" &&
-		(err != nil || lease.Origin(u) != l.Spec.Cleanup.ConfinedTo) {
-		return found, fmt.Sprintf(
-			"The Tool %s sends requests to another place than %s, which the network access list of the "+
-				"Session permitted.",
-			found.Name,
-			l.Spec.Cleanup.ConfinedTo,
-		), nil
+	if to, err := url.Parse(base); err != nil || lease.Origin(to) != confined {
+		return found, fmt.Sprintf("The Tool %s sends requests to another place than %s, which the network access list "+
+			"of the Session permitted.", found.Name, confined), nil
 	}
 	return found, "", nil
 }

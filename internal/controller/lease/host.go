@@ -143,7 +143,9 @@ func (r *Reconciler) Keep(ctx context.Context, request lease.Request) error {
 			}
 		case lease.Finished(l):
 			// It describes what was cleaned up. The resource is another one, with the same id.
-			err = errors.Join(dropFinalizer(ctx, r.Client, l), r.Client.Delete(ctx, l, client.Preconditions{UID: &l.UID}))
+			if err = dropFinalizer(ctx, r.Client, l); err == nil {
+				err = r.Client.Delete(ctx, l, client.Preconditions{UID: &l.UID})
+			}
 			if client.IgnoreNotFound(err) == nil {
 				err = errReplaced
 			}
@@ -242,13 +244,16 @@ func (r *Reconciler) desire(
 func (r *Reconciler) Extend(
 	ctx context.Context, of lease.Owner, resource lease.Identity, duration time.Duration,
 ) (bool, error) {
-	for range maxWrites {
+	for n := range maxWrites {
 		l, err := r.live(ctx, of.Namespace, resource)
 		if err != nil || l == nil || lease.Finished(l) || l.Spec.SessionRef.UID != of.UID {
 			return false, err
 		}
 		if err = r.use(ctx, l, duration); !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return err == nil, err
+		}
+		if err := backoff.Wait(ctx, writePauses.After(n+1)); err != nil {
+			return false, err
 		}
 	}
 	return false, errors.New("extending a lease: it was changed at each of several writes")
@@ -258,7 +263,7 @@ func (r *Reconciler) Extend(
 func (r *Reconciler) Release(
 	ctx context.Context, of lease.Owner, resource lease.Identity,
 ) (v1alpha1.LeaseState, error) {
-	for range maxWrites {
+	for n := range maxWrites {
 		l, err := r.live(ctx, of.Namespace, resource)
 		if err != nil || l == nil || l.Spec.SessionRef.UID != of.UID {
 			return "", err
@@ -276,6 +281,9 @@ func (r *Reconciler) Release(
 			return v1alpha1.LeaseStateCleaning, nil
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return "", err
+		}
+		if err := backoff.Wait(ctx, writePauses.After(n+1)); err != nil {
 			return "", err
 		}
 	}

@@ -62,9 +62,9 @@ var (
 )
 
 // Collector counts the used slots of the activity Pools, and of those of the scripts of hooks, of the calls of SQL
-// databases and of the connections to PostgreSQL, which may be nil.
+// databases, of the connections to PostgreSQL and of those of event streams, which may be nil.
 type Collector struct {
-	Models, Tools, Scripts, SQLCalls, Connections *fairshare.Pool
+	Models, Tools, Scripts, SQLCalls, Connections, ReaderConnections *fairshare.Pool
 }
 
 // Describe implements prometheus.Collector.
@@ -88,6 +88,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		{Scripts, c.Scripts},
 		{SQLCalls, c.SQLCalls},
 		{Connections, c.Connections},
+		{ReaderConnections, c.ReaderConnections},
 	} {
 		if p.pool == nil {
 			continue

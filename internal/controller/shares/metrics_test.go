@@ -16,8 +16,9 @@ func TestHeldSharesAreCounted(t *testing.T) {
 		Scripts: fairshare.NewPool(fairshare.Options{
 			Total: fairshare.Amount{Places: 2}, PerNamespace: fairshare.Amount{Places: 1},
 		}),
-		SQLCalls:    fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 2}}),
-		Connections: fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 2}}),
+		SQLCalls:          fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 2}}),
+		Connections:       fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 2}}),
+		ReaderConnections: fairshare.NewPool(fairshare.Options{Total: fairshare.Amount{Places: 2}}),
 	}
 	for range 2 {
 		if _, err := c.Models.Request(
@@ -38,6 +39,7 @@ capstan_conversation_bytes 5
 # HELP capstan_share_held Places in use, by resource.
 # TYPE capstan_share_held gauge
 capstan_share_held{resource="database_connections"} 0
+capstan_share_held{resource="database_reader_connections"} 0
 capstan_share_held{resource="model_calls"} 1
 capstan_share_held{resource="scripts"} 1
 capstan_share_held{resource="sql_calls"} 0
@@ -45,6 +47,7 @@ capstan_share_held{resource="tool_requests"} 0
 # HELP capstan_share_waiting Requests waiting for a place, by resource.
 # TYPE capstan_share_waiting gauge
 capstan_share_waiting{resource="database_connections"} 0
+capstan_share_waiting{resource="database_reader_connections"} 0
 capstan_share_waiting{resource="model_calls"} 1
 capstan_share_waiting{resource="scripts"} 2
 capstan_share_waiting{resource="sql_calls"} 0

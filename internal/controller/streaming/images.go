@@ -95,15 +95,14 @@ func (h *Handler) store(ctx context.Context, r *request) {
 // metadataOf returns the metadata of a request: its parameters metadata, each of the form KEY=VALUE.
 func metadataOf(query url.Values) (map[string]string, error) {
 	pairs := query["metadata"]
-	if len(pairs) > sessionimage.MaxMetadata {
-		return nil, record.Explainf("The metadata of an image have at most %d pairs, not %d.", sessionimage.MaxMetadata,
-			len(pairs))
-	}
 	metadata := map[string]string{}
 	for _, pair := range pairs {
 		key, value, found := strings.Cut(pair, "=")
 		if !found {
 			return nil, record.Explainf("The parameter metadata has the form KEY=VALUE.")
+		}
+		if _, twice := metadata[key]; twice {
+			return nil, record.Explainf("The metadata %.64q are set twice.", key)
 		}
 		metadata[key] = value
 	}

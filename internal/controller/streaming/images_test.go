@@ -64,7 +64,12 @@ func TestTheImagesOfASession(t *testing.T) {
 		{http.StatusUnprocessableEntity, "", "", "not an image"},
 		{http.StatusUnprocessableEntity, "?filename=..%2Fa", content[:100], "filename"},
 		{http.StatusUnprocessableEntity, "?metadata=a", content[:100], "KEY=VALUE"},
-		{http.StatusUnprocessableEntity, "?" + strings.Repeat("metadata=a=b&", 9), content[:100], "at most 8 pairs"},
+		{http.StatusUnprocessableEntity, "?metadata=a=b&metadata=a=c", content[:100], "set twice"},
+		{
+			http.StatusUnprocessableEntity,
+			"?metadata=a=&metadata=b=&metadata=c=&metadata=d=&metadata=e=&metadata=f=&metadata=g=&metadata=h=&metadata=i=",
+			content[:100], "at most 8 pairs",
+		},
 	} {
 		if got := b.want(refused.code, http.MethodPost, base+"images"+refused.query, refused.body); !strings.Contains(
 			got, refused.text) {

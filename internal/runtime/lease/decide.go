@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,10 +97,8 @@ func decide(l *v1alpha1.LeasedResource, now time.Time) Verdict {
 
 // decideFinished is Decide for a resource that was cleaned up or abandoned.
 func decideFinished(l *v1alpha1.LeasedResource, now time.Time) Verdict {
-	for _, finalizer := range l.Finalizers {
-		if finalizer == v1alpha1.FinalizerLease {
-			return Verdict{Action: Finish}
-		}
+	if slices.Contains(l.Finalizers, v1alpha1.FinalizerLease) {
+		return Verdict{Action: Finish}
 	}
 	if l.DeletionTimestamp != nil {
 		return Verdict{}

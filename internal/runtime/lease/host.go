@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -163,29 +162,23 @@ func Arguments(of Identity) string {
 	return string(raw)
 }
 
-// FindID returns the id that a JSON Pointer leads to in a JSON text, or in the start of one: a text or an integer;
-// false if it leads to nothing that can be an id.
+// FindID returns the id that a JSON Pointer leads to in a JSON text, which may be cut behind the id: a text or an
+// integer; false if it leads to nothing that can be an id. Of members with one name the first counts.
 func FindID(text, pointer string) (string, bool) {
-	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
-	var value any
-	if decoder.Decode(&value) != nil {
-		return findInStart(text, pointer)
-	}
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
-		switch at := value.(type) {
-		case map[string]any:
-			value = at[part]
-		case []any:
-			n, err := strconv.ParseUint(part, 10, 31)
-			if err != nil || n >= uint64(len(at)) {
-				return "", false
-			}
-			value = at[n]
-		default:
+		if !enter(decoder, strings.NewReplacer("~1", "/", "~0", "~").Replace(part)) {
 			return "", false
 		}
+	}
+	value, err := decoder.Token()
+	if err != nil {
+		return "", false
+	}
+	// What follows must be there, so that it is the whole id.
+	if _, err := decoder.Token(); err != nil {
+		return "", false
 	}
 	return asID(value)
 }
@@ -201,26 +194,6 @@ func asID(value any) (string, bool) {
 	default:
 		return "", false
 	}
-}
-
-// findInStart is FindID for a text that was cut: a long result has its start only. What follows the id must be there,
-// so that it is the whole id.
-func findInStart(text, pointer string) (string, bool) {
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if !enter(decoder, strings.NewReplacer("~1", "/", "~0", "~").Replace(part)) {
-			return "", false
-		}
-	}
-	value, err := decoder.Token()
-	if err != nil {
-		return "", false
-	}
-	if _, err := decoder.Token(); err != nil {
-		return "", false
-	}
-	return asID(value)
 }
 
 // enter moves a decoder to a member of the object, or to an element of the list, that follows, and reports whether it

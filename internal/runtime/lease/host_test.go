@@ -52,6 +52,9 @@ func TestTheIDInAText(t *testing.T) {
 		{`{"id": "vm-1` + cut, "/id", ""},
 		{`{"id": 17` + cut, "/id", ""},
 		{`{"log": "aaa` + cut, "/id", ""},
+		{`{"id": "first", "id": "second"}`, "/id", "first"},
+		{`{"id": "first", "id": "second", "log": "aaa` + cut, "/id", "first"},
+		{`["a", "b"]`, "/01", ""},
 		{``, "/id", ""},
 	} {
 		if got, found := FindID(test.text, test.pointer); found != (test.want != "") || found && got != test.want {

@@ -219,8 +219,8 @@ func (c *call) messagesOf(ctx context.Context, name string) ([]message, error) {
 // turnRow is a Turn in a list.
 type turnRow struct{ name, phase, created string }
 
-// turnsOf returns the Turns of a Session. The API server cannot select them, so that rows of all are read, which have
-// no messages.
+// turnsOf returns the Turns of a Session. A field selector for them needs selectableFields, which Kubernetes 1.30 does
+// not have by default: rows of all Turns are read, which have no messages.
 func (c *call) turnsOf(ctx context.Context, session string) ([]turnRow, error) {
 	var found []turnRow
 	query, size := url.Values{"includeObject": {"Metadata"}}, pageSize

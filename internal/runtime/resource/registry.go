@@ -180,13 +180,14 @@ func (r *Registry) Get(ctx context.Context, id string) (*Resource, error) {
 
 // List returns the resources that a filter selects, in the order in which they were registered first.
 func (r *Registry) List(ctx context.Context, filter Filter) ([]Resource, error) {
+	var err error
 	for range maxReads {
-		listed, err := r.list(ctx, filter)
-		if !errors.Is(err, record.ErrNotFound) {
+		var listed []Resource
+		if listed, err = r.list(ctx, filter); !errors.Is(err, record.ErrNotFound) || ctx.Err() != nil {
 			return listed, err
 		}
 	}
-	return nil, errors.New("listing the resources: they were changed at each of several reads")
+	return nil, fmt.Errorf("listing the resources: they were changed at each of %d reads: %w", maxReads, err)
 }
 
 // list is List, with ErrNotFound for an entry that was changed since the index was read.
@@ -244,7 +245,7 @@ func (r *Registry) Deregister(ctx context.Context, cause record.Cause, id string
 // change carries out a change.
 func (r *Registry) change(ctx context.Context, cause record.Cause, into any, decide record.DecideWith) error {
 	return record.Explain(record.Change(ctx, r.store, r.scope, cause, into, decide), full,
-		"The stores of all sessions are full together. Delete values or files, or ask for sessions to be deleted.")
+		"The stores of the namespace are full together. Delete values or files, or ask for sessions to be deleted.")
 }
 
 func idOf(item record.Item) string { return strings.TrimPrefix(item.Key, prefix) }

@@ -106,3 +106,26 @@ func TestTheNumberOfImagesIsBounded(t *testing.T) {
 		t.Errorf("%d images, %v", len(all), err)
 	}
 }
+
+// A call that is repeated after a crash may find another file than the first time.
+//
+// Rules: IMG-01.
+func TestARepeatedCallHasTheFirstImage(t *testing.T) {
+	of, cause := images(), record.Cause{Step: 1, Key: "turn/1-0"}
+	var ids []string
+	for _, text := range []string{"first", "second"} {
+		info, err := of.Create(t.Context(), cause, sessionimage.Draft{
+			ContentType: "image/png", Bytes: imagetest.PNG(40, text),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, info.ID)
+	}
+	if first := sessionimage.IDOf(imagetest.PNG(40, "first")); ids[0] != first || ids[1] != first {
+		t.Errorf("the calls have %v, and the first image is %s", ids, first)
+	}
+	if all, err := of.List(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("%d images, %v", len(all), err)
+	}
+}

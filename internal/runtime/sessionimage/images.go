@@ -64,13 +64,14 @@ func (s *Images) Create(ctx context.Context, cause record.Cause, draft Draft) (*
 	if err != nil {
 		return nil, err
 	}
-	info, err := s.Stat(ctx, id)
+	// A repeated call may have other bytes than the first, such as those of a file that was changed since.
+	info, err := s.Stat(ctx, result.ID)
 	if err != nil {
 		return nil, err
 	}
 	if info == nil { // Another call has deleted it since.
 		info = &Info{
-			ID: id, Filename: draft.Filename, ContentType: draft.ContentType, Size: int64(len(draft.Bytes)),
+			ID: result.ID, Filename: draft.Filename, ContentType: draft.ContentType, Size: int64(len(draft.Bytes)),
 			Metadata: draft.Metadata,
 		}
 	}
@@ -81,7 +82,7 @@ func (s *Images) Create(ctx context.Context, cause record.Cause, draft Draft) (*
 func (s *Images) create(ctx context.Context, x *record.Index, id string, draft Draft) (*record.Operation, error) {
 	d := description{Filename: draft.Filename, Size: int64(len(draft.Bytes)), Metadata: draft.Metadata}
 	if item, found := x.Find(id); found {
-		before, err := s.describe(ctx, item)
+		before, err := s.info(ctx, item)
 		if err != nil {
 			return nil, err
 		}
@@ -284,15 +285,7 @@ func (s *Images) Resolve(ctx context.Context, id string) (*Resolved, error) {
 	return &Resolved{Base64: base64.StdEncoding.EncodeToString(content), MediaType: info.ContentType}, nil
 }
 
-// describe reads the description of an image.
-func (s *Images) describe(ctx context.Context, item record.Item) (description, error) {
-	value, err := s.store.Load(ctx, s.scope, item)
-	if err != nil {
-		return description{}, fmt.Errorf("reading the description of image %s: %w", item.Key, err)
-	}
-	return decode(item, value)
-}
-
+// info reads the description of an image.
 func (s *Images) info(ctx context.Context, item record.Item) (*Info, error) {
 	value, err := s.store.Load(ctx, s.scope, item)
 	if err != nil {

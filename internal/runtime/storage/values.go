@@ -151,7 +151,7 @@ var full = fmt.Sprintf(
 // change carries out a change.
 func (s *Storage) change(ctx context.Context, cause record.Cause, into any, decide record.DecideWith) error {
 	return record.Explain(record.Change(ctx, s.store, s.scope, cause, into, decide), full,
-		"The stores of all sessions are full together. Delete values or files, or ask for sessions to be deleted.")
+		"The stores of the namespace are full together. Delete values or files, or ask for sessions to be deleted.")
 }
 
 // count returns the number of values and their size.

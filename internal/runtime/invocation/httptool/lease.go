@@ -13,6 +13,7 @@ import (
 	"github.com/capstan-dev/capstan/internal/runtime/invocation/executor"
 	"github.com/capstan-dev/capstan/internal/runtime/lease"
 	"github.com/capstan-dev/capstan/internal/runtime/tool"
+	"github.com/capstan-dev/capstan/internal/runtime/tool/executors"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/httpcall"
 	"github.com/capstan-dev/capstan/internal/runtime/tool/result"
 )
@@ -111,10 +112,7 @@ func (l *leaseOf) using(send do) do {
 		if !known {
 			return send(ctx)
 		}
-		last := l.spec.Lease.Duration.Duration
-		if timeout := l.spec.HTTP.Timeout; timeout != nil {
-			last += timeout.Duration
-		}
+		last := l.spec.Lease.Duration.Duration + executors.Named(v1alpha1.ToolExecutorHTTP).TimeoutOf(l.call.Call, l.spec)
 		err := again(ctx, func(ctx context.Context) error {
 			_, err := l.host.Extend(ctx, l.owner(), of, last)
 			return err

@@ -38,11 +38,15 @@ var remembering = Capability{
 
 // memoryTools returns the tools with a configuration.
 func memoryTools(c memory.Config) []Tool {
+	whose := ""
+	if c != (memory.Config{}) {
+		whose = " Other sessions read and change these memories too: write nothing that only this session may know."
+	}
 	return []Tool{
 		{
 			Name: "create_memory",
 			Description: "Remembers a text of at most 2000 characters for later messages of this session, and returns its id. " +
-				"Write it so that it can be understood on its own.",
+				"Write it so that it can be understood on its own." + whose,
 			SideEffect: v1alpha1.SideEffectIdempotent,
 			InputSchema: `{
   "type": "object",

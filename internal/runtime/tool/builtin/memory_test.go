@@ -49,3 +49,17 @@ func TestTheToolsForMemories(t *testing.T) {
 		t.Errorf("a blank content: %s", got)
 	}
 }
+
+// Rules: SVC-03.
+func TestAModelIsToldWhoseMemoriesItUses(t *testing.T) {
+	const shared = "Other sessions read and change these memories too"
+	for config, want := range map[string]bool{"": false, `{"share":"Agent"}`: true, `{"session":"keeper"}`: true} {
+		tools, err := Configured("memory", config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(tools.Find("create_memory").Description, shared); got != want {
+			t.Errorf("with the configuration %q the model is told %v", config, got)
+		}
+	}
+}
